@@ -1,0 +1,23 @@
+//! FACTS: what Kubernetes says, parsed once at the edge into small types.
+//!
+//! Nothing here does IO, reads a clock or knows Kubernetes' JSON. A [`Snapshot`] is a value: cloning it is cheap, and
+//! two snapshots that share a Service share the same `Arc`, which is how the plan sees what changed.
+#![forbid(unsafe_code)]
+
+mod address;
+mod endpoint;
+mod name;
+mod node;
+mod service;
+mod snapshot;
+
+pub use address::{Family, Protocol};
+pub use endpoint::{Conditions, Hints, Slice, SliceEndpoint, SlicePort, Slices};
+pub use name::{ServiceName, ServicePortName};
+pub use node::Node;
+pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
+pub use snapshot::Snapshot;
+
+pub use imbl::ordmap::DiffItem;
+pub use imbl::{OrdMap, OrdSet};
+pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
