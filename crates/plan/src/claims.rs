@@ -1,0 +1,96 @@
+//! Who gets an address and port that several Services ask for.
+//!
+//! The API server keeps ClusterIPs and node ports apart, but nothing stops two Services from naming the same external
+//! IP. The answer must not depend on the order of events, so it is by kind of frontend and then by name.
+
+use std::net::IpAddr;
+
+use portolan_model::{Family, OrdSet, Protocol, ServiceName};
+
+use crate::service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
+
+/// Ordered so that all claims to one address and port stand together, the winner first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    pub family: Family,
+    pub address: FrontendAddress,
+    pub protocol: Protocol,
+    pub kind: FrontendKind,
+    pub holder: PortKey,
+}
+
+impl Claim {
+    pub(crate) fn new(address: FrontendAddress, kind: FrontendKind, holder: PortKey) -> Self {
+        Self { family: holder.family, address, protocol: holder.name.protocol, kind, holder }
+    }
+
+    fn is_for(&self, family: Family, address: FrontendAddress, protocol: Protocol) -> bool {
+        (self.family, self.address, self.protocol) == (family, address, protocol)
+    }
+
+    /// The least claim to an address and port, to start a range from.
+    fn least(family: Family, address: FrontendAddress, protocol: Protocol) -> Self {
+        let holder = PortKey::first_of(&ServiceName::new("", ""));
+        Self { family, address, protocol, kind: FrontendKind::ClusterIp, holder }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims(OrdSet<Claim>);
+
+impl Claims {
+    pub(crate) fn stake(&mut self, claim: Claim) {
+        self.0.insert(claim);
+    }
+
+    pub(crate) fn withdraw(&mut self, claim: &Claim) {
+        self.0.remove(claim);
+    }
+
+    /// Who serves this address and port, if anybody.
+    pub fn holder(&self, family: Family, address: FrontendAddress, protocol: Protocol) -> Option<Claim> {
+        let first = self.0.range(Claim::least(family, address, protocol)..).next()?;
+        first.is_for(family, address, protocol).then(|| first.clone())
+    }
+
+    /// The other Services that ask for the same address and port.
+    pub(crate) fn rivals(&self, claim: &Claim) -> Vec<ServiceName> {
+        self.0
+            .range(Claim::least(claim.family, claim.address, claim.protocol)..)
+            .take_while(|other| other.is_for(claim.family, claim.address, claim.protocol))
+            .map(|other| &other.holder.name.service)
+            .filter(|service| **service != claim.holder.name.service)
+            .cloned()
+            .collect()
+    }
+
+    /// Whether the address is one that belongs to Services alone.
+    pub fn owns_address(&self, address: IpAddr) -> bool {
+        let first = Claim::least(Family::of(address), FrontendAddress::Vip(address, 0), Protocol::Tcp);
+        self.0
+            .range(first..)
+            .take_while(|claim| matches!(claim.address, FrontendAddress::Vip(other, _) if other == address))
+            .any(|claim| claim.kind.owns_address())
+    }
+}
+
+impl ServicePlan {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Claim> {
+        let held = self.frontends.iter().map(|frontend| (frontend.address, frontend.kind));
+        let lost = self.conflicts.iter().map(|conflict| (conflict.address, conflict.kind));
+        held.chain(lost).map(|(address, kind)| Claim::new(address, kind, self.key.clone()))
+    }
+
+    pub(crate) fn give_up_lost_frontends(&mut self, claims: &Claims) {
+        let (held, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.frontends)
+            .into_iter()
+            .map(|frontend| (claims.holder(self.key.family, frontend.address, self.protocol()), frontend))
+            .partition(|(holder, _)| holder.as_ref().is_none_or(|claim| claim.holder == self.key));
+        self.frontends = held.into_iter().map(|(_, frontend)| frontend).collect();
+        self.conflicts = lost.into_iter().filter_map(|(holder, frontend)| conflict(holder?, &frontend)).collect();
+    }
+}
+
+fn conflict(holder: Claim, frontend: &Frontend) -> Option<Conflict> {
+    Some(Conflict { address: frontend.address, kind: frontend.kind, holder: holder.holder })
+}

@@ -1,0 +1,45 @@
+//! From the facts about a Service to the plans of its ports.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_model::{Family, Service, ServiceName, ServicePort, ServicePortName, Slices, Snapshot};
+
+use crate::frontends::Context;
+use crate::node::NodePlan;
+use crate::pools::Pools;
+use crate::service::{PortKey, ServicePlan};
+
+/// Plans every port of a Service that has a ClusterIP; others get no rules.
+pub(crate) fn decide(name: &ServiceName, facts: &Snapshot, node: &NodePlan) -> Vec<ServicePlan> {
+    let Some(service) = facts.services.get(name) else { return Vec::new() };
+    let none = Slices::default();
+    let slices = facts.slices.get(name).map_or(&none, |slices| slices);
+    let families = service.cluster_ips.iter().map(|address| (Family::of(*address), *address));
+    families
+        .flat_map(|(family, address)| service.ports.iter().map(move |port| (family, address, port)))
+        .map(|(family, address, port)| decide_port(service, port, family, address, slices, node))
+        .collect()
+}
+
+fn decide_port(
+    service: &Service,
+    port: &ServicePort,
+    family: Family,
+    cluster_ip: IpAddr,
+    slices: &Slices,
+    node: &NodePlan,
+) -> ServicePlan {
+    let context = Context::new(service, port, family, node);
+    let pools = Pools::choose(slices, port, family, context.wanted_pools(), node);
+    let name = ServicePortName { service: service.name.clone(), port: port.name.clone(), protocol: port.protocol };
+    ServicePlan {
+        key: PortKey { name: Arc::new(name), family },
+        frontends: context.frontends(cluster_ip, &pools),
+        conflicts: [].into(),
+        cluster: pools.cluster,
+        local: pools.local,
+        draining: pools.draining,
+        affinity_seconds: service.affinity_seconds,
+    }
+}

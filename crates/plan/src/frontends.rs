@@ -1,0 +1,150 @@
+//! The addresses of a Service port, and where each leads for whom.
+
+use std::net::IpAddr;
+
+use portolan_model::{Family, IpNet, Service, ServiceKind, ServicePort, TrafficPolicy};
+
+use crate::node::NodePlan;
+use crate::pools::{Pools, Wanted};
+use crate::service::{Frontend, FrontendAddress, FrontendKind};
+use crate::verdict::{Pool, Reason, Refusal, Route, Routes, Verdict};
+
+/// One Service port in one family, on this node.
+pub(crate) struct Context<'a> {
+    service: &'a Service,
+    port: &'a ServicePort,
+    family: Family,
+    node: &'a NodePlan,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(service: &'a Service, port: &'a ServicePort, family: Family, node: &'a NodePlan) -> Self {
+        Self { service, port, family, node }
+    }
+
+    pub(crate) fn wanted_pools(&self) -> Wanted {
+        let reachable = self.is_externally_accessible();
+        Wanted {
+            cluster: !self.internal_local() || reachable,
+            local: self.internal_local() || (self.external_local() && reachable),
+        }
+    }
+
+    pub(crate) fn frontends(&self, cluster_ip: IpAddr, pools: &Pools) -> Box<[Frontend]> {
+        let internal = self.internal_routes(pools);
+        let external = self.external_routes(pools);
+        let mut frontends = vec![self.vip(cluster_ip, FrontendKind::ClusterIp, internal, None)];
+        let sources = self.allowed_sources();
+        for address in self.of_family(&self.service.load_balancer_ips) {
+            frontends.push(self.vip(address, FrontendKind::LoadBalancerIp, external, sources.clone()));
+        }
+        if self.node.allow_external_ips {
+            for address in self.of_family(&self.service.external_ips) {
+                frontends.push(self.vip(address, FrontendKind::ExternalIp, external, None));
+            }
+        }
+        if let Some(port) = self.port.node_port {
+            let address = FrontendAddress::NodePort(port);
+            frontends.push(Frontend { address, kind: FrontendKind::NodePort, sources: None, routes: external });
+        }
+        without_repeats(frontends)
+    }
+
+    fn vip(&self, address: IpAddr, kind: FrontendKind, routes: Routes, sources: Option<Box<[IpNet]>>) -> Frontend {
+        Frontend { address: FrontendAddress::Vip(address, self.port.port), kind, sources, routes }
+    }
+
+    /// Traffic to the ClusterIP. Its source is kept for pods, and rewritten for whoever could not be answered directly.
+    fn internal_routes(&self, pools: &Pools) -> Routes {
+        let pool = if self.internal_local() { Pool::Local } else { Pool::Cluster };
+        let verdict = forward(pool, pools);
+        let all = self.node.masquerade_all;
+        let others = Route::new(verdict, all || self.detects_pods());
+        self.routes(Route::new(verdict, all), others, others)
+    }
+
+    /// Traffic to node ports, load-balancer IPs and external IPs.
+    fn external_routes(&self, pools: &Pools) -> Routes {
+        let anywhere = forward(Pool::Cluster, pools);
+        let masqueraded = Route::new(anywhere, true);
+        if !self.external_local() {
+            return Routes::same(masqueraded);
+        }
+        // Pods and the node are inside the cluster, so that a policy on outside traffic does not bind them: they
+        // reach every endpoint, as though they had come through the load balancer.
+        let pod = Route::new(anywhere, false);
+        let outside = Route::new(forward(Pool::Local, pools), false);
+        self.routes(pod, masqueraded, outside)
+    }
+
+    /// Without a detector no packet is known to come from a pod, so that pods are treated like anybody else.
+    fn routes(&self, pod: Route, node: Route, outside: Route) -> Routes {
+        let pod = if self.detects_pods() { pod } else { outside };
+        Routes { pod, node, outside }
+    }
+
+    /// `loadBalancerSourceRanges` of this family. A range that holds everything is no restriction.
+    fn allowed_sources(&self) -> Option<Box<[IpNet]>> {
+        let mut ranges: Vec<IpNet> =
+            self.service.source_ranges.iter().copied().filter(|it| Family::of_range(it) == self.family).collect();
+        if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
+            return None;
+        }
+        if self.node.object_addresses.iter().any(|address| ranges.iter().any(|range| range.contains(address))) {
+            // What the node sends to the address may loop back with the address itself as its source.
+            ranges.extend(self.of_family(&self.service.load_balancer_ips).map(IpNet::from));
+        }
+        Some(IpNet::aggregate(&ranges).into())
+    }
+
+    fn of_family<'b>(&self, addresses: &'b [IpAddr]) -> impl Iterator<Item = IpAddr> + use<'b> {
+        let family = self.family;
+        addresses.iter().copied().filter(move |address| Family::of(*address) == family)
+    }
+
+    fn detects_pods(&self) -> bool {
+        self.node.family(self.family).pods.is_some()
+    }
+
+    fn internal_local(&self) -> bool {
+        self.service.internal_policy == TrafficPolicy::Local
+    }
+
+    fn external_local(&self) -> bool {
+        let is_external = match self.service.kind {
+            ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
+            ServiceKind::ClusterIp => !self.service.external_ips.is_empty(),
+            ServiceKind::ExternalName => false,
+        };
+        is_external && self.service.external_policy == TrafficPolicy::Local
+    }
+
+    fn is_externally_accessible(&self) -> bool {
+        self.port.node_port.is_some()
+            || self.of_family(&self.service.load_balancer_ips).next().is_some()
+            || self.of_family(&self.service.external_ips).next().is_some()
+    }
+}
+
+fn forward(pool: Pool, pools: &Pools) -> Verdict {
+    let endpoints = match pool {
+        Pool::Cluster => &pools.cluster,
+        Pool::Local => &pools.local,
+    };
+    match (endpoints.is_empty(), pool, pools.any) {
+        (false, ..) => Verdict::Forward(pool),
+        (true, Pool::Local, true) => Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints)),
+        (true, ..) => Verdict::Refuse(Refusal::Reject(Reason::NoEndpoints)),
+    }
+}
+
+/// An address may be listed twice, say as load-balancer IP and external IP: the first, stricter kind counts.
+fn without_repeats(frontends: Vec<Frontend>) -> Box<[Frontend]> {
+    let mut kept: Vec<Frontend> = Vec::with_capacity(frontends.len());
+    for frontend in frontends {
+        if kept.iter().all(|other| other.address != frontend.address) {
+            kept.push(frontend);
+        }
+    }
+    kept.into()
+}

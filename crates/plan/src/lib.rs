@@ -1,0 +1,131 @@
+//! DECISIONS: what must happen to traffic on this node.
+//!
+//! Every rule of Service semantics lives here, once, for all modes: which endpoints are usable, which addresses lead to
+//! them, whose source address is rewritten, what is refused and why. [`plan`] is pure and total, and its cost follows
+//! what changed since the previous plan, not the size of the cluster.
+#![forbid(unsafe_code)]
+
+mod changed;
+mod claims;
+mod clients;
+mod config;
+mod decide;
+mod flows;
+mod frontends;
+mod node;
+mod pools;
+mod service;
+mod topology;
+mod trace;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use changed::changed_services;
+use portolan_model::{OrdMap, ServiceName, Snapshot};
+
+pub use claims::{Claim, Claims};
+pub use clients::{ClientChoice, loses_clients};
+pub use config::{AddressSelector, DetectLocal, PlanConfig};
+pub use flows::{StaleFlow, StaleTarget, stale_flows};
+pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
+pub use service::{Conflict, Endpoint, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
+pub use trace::{Candidate, Fate, Packet, Step, Trace, trace};
+pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};
+
+/// Everything decided for one node. Cheap to clone; Services that did not change keep their `Arc` from plan to plan.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub node: Arc<NodePlan>,
+    pub services: OrdMap<PortKey, Arc<ServicePlan>>,
+    /// Who asked for which address and port; the first of those who ask for the same one gets it.
+    pub claims: Claims,
+    /// The facts that this plan was made from, to find what the next snapshot changes.
+    facts: Snapshot,
+}
+
+impl Plan {
+    pub fn facts(&self) -> &Snapshot {
+        &self.facts
+    }
+}
+
+/// Two plans are the same when they decide the same; the facts behind them may differ in what does not matter.
+impl PartialEq for Plan {
+    fn eq(&self, other: &Self) -> bool {
+        self.node == other.node && self.services == other.services && self.claims == other.claims
+    }
+}
+
+/// Decides anew what the snapshot changes against the previous plan, and keeps the rest.
+pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
+    let node = NodePlan::decide(snapshot, config);
+    let changed = match node.treats_services_like(&previous.node) {
+        true => changed_services(&previous.facts, snapshot),
+        false => all_services(previous, snapshot),
+    };
+    let node = if node == *previous.node { previous.node.clone() } else { Arc::new(node) };
+    let mut next = Plan { node, facts: snapshot.clone(), ..previous.clone() };
+    next.replan(&changed);
+    next
+}
+
+impl Plan {
+    fn replan(&mut self, changed: &BTreeSet<ServiceName>) {
+        let mut rivals = BTreeSet::new();
+        let mut decided = BTreeMap::new();
+        for name in changed {
+            let ports = decide::decide(name, &self.facts, &self.node);
+            self.claim_again(name, &ports, &mut rivals);
+            decided.insert(name.clone(), ports);
+        }
+        for name in rivals.difference(changed) {
+            decided.insert(name.clone(), decide::decide(name, &self.facts, &self.node));
+        }
+        for (name, ports) in decided {
+            self.replace(&name, ports);
+        }
+    }
+
+    /// Renews what a Service claims, and notes every other Service whose claims this touches.
+    fn claim_again(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
+        let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
+        for claim in old {
+            self.claims.withdraw(&claim);
+            rivals.extend(self.claims.rivals(&claim));
+        }
+        for claim in ports.iter().flat_map(ServicePlan::claims) {
+            rivals.extend(self.claims.rivals(&claim));
+            self.claims.stake(claim);
+        }
+    }
+
+    fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
+        let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
+        for mut port in ports {
+            port.give_up_lost_frontends(&self.claims);
+            stale.remove(&port.key);
+            self.put(port);
+        }
+        for key in stale {
+            self.services.remove(&key);
+        }
+    }
+
+    /// Keeps the old `Arc` when the decision is the same, so that nothing downstream sees a change.
+    fn put(&mut self, port: ServicePlan) {
+        if self.services.get(&port.key).is_none_or(|old| **old != port) {
+            self.services.insert(port.key.clone(), Arc::new(port));
+        }
+    }
+
+    /// The plans of all ports of one Service, both families.
+    pub fn port_plans(&self, name: &ServiceName) -> impl Iterator<Item = (&PortKey, &Arc<ServicePlan>)> {
+        self.services.range(PortKey::first_of(name)..).take_while(move |(key, _)| key.name.service == *name)
+    }
+}
+
+fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {
+    previous.facts.services.keys().chain(snapshot.services.keys()).cloned().collect()
+}

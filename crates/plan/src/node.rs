@@ -1,0 +1,167 @@
+//! What the node as a whole does, apart from any one Service.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_model::{Family, IpNet, Node, Snapshot};
+
+use crate::config::{AddressSelector, DetectLocal, PlanConfig};
+use crate::verdict::Origin;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePlan {
+    pub name: Arc<str>,
+    pub zone: Option<Arc<str>>,
+    /// Every address that is this node: packets from them start here.
+    pub addresses: Box<[IpAddr]>,
+    /// The addresses of the Node object alone, by which source ranges are tested.
+    pub object_addresses: Box<[IpAddr]>,
+    pub masquerade_all: bool,
+    pub allow_external_ips: bool,
+    pub families: [FamilyPlan; 2],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FamilyPlan {
+    /// How pods are told apart; `None` means that no packet is known to come from a pod.
+    pub pods: Option<LocalDetector>,
+    pub node_ports: NodePortMatch,
+    /// Addresses in here that no Service has lead nowhere.
+    pub service_ranges: Box<[IpNet]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalDetector {
+    Source(IpNet),
+    Interface(Arc<str>),
+    InterfacePrefix(Arc<str>),
+}
+
+impl LocalDetector {
+    pub fn detects(&self, source: IpAddr, interface: Option<&str>) -> bool {
+        match self {
+            Self::Source(range) => range.contains(&source),
+            Self::Interface(name) => interface == Some(name),
+            Self::InterfacePrefix(prefix) => interface.is_some_and(|name| name.starts_with(&**prefix)),
+        }
+    }
+}
+
+/// Which destination addresses node ports are served on. Loopback addresses never are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NodePortMatch {
+    /// Whatever the kernel calls a local address at the time of the packet.
+    #[default]
+    AnyLocal,
+    Only(Box<[IpAddr]>),
+}
+
+impl NodePlan {
+    pub fn decide(snapshot: &Snapshot, config: &PlanConfig) -> Self {
+        let node = &snapshot.node;
+        Self {
+            name: node.name.clone(),
+            zone: node.zone.clone(),
+            addresses: own_addresses(node),
+            object_addresses: node.addresses.clone(),
+            masquerade_all: config.masquerade_all,
+            allow_external_ips: config.allow_external_ips,
+            families: Family::BOTH.map(|family| FamilyPlan {
+                pods: detector(node, config, family),
+                node_ports: node_port_match(node, config, family),
+                service_ranges: of_family(&snapshot.service_ranges, family).collect(),
+            }),
+        }
+    }
+
+    /// Whether Services come out the same on both: they depend on who the node is and on how pods are told apart, but
+    /// not on the addresses that interfaces happen to have, which change with every pod.
+    pub fn treats_services_like(&self, other: &Self) -> bool {
+        let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
+        let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
+        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips);
+        identity(self) == identity(other) && settings(self) == settings(other) && pods(self) == pods(other)
+    }
+
+    pub fn family(&self, family: Family) -> &FamilyPlan {
+        &self.families[family as usize]
+    }
+
+    pub fn owns(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.addresses.binary_search(&address).is_ok()
+    }
+
+    /// What a client with this address may be. Where pods are told apart by interface, the address alone does not say.
+    pub(crate) fn possible_origins(&self, client: IpAddr) -> &'static [Origin] {
+        match &self.family(Family::of(client)).pods {
+            Some(LocalDetector::Source(range)) if range.contains(&client) => &[Origin::Pod],
+            _ if self.owns(client) => &[Origin::Node],
+            Some(LocalDetector::Interface(_) | LocalDetector::InterfacePrefix(_)) => &[Origin::Pod, Origin::Outside],
+            Some(LocalDetector::Source(_)) | None => &[Origin::Outside],
+        }
+    }
+
+    /// The node's addresses that a node port of this family answers on.
+    pub fn node_port_addresses(&self, family: Family) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied().filter(move |address| self.serves_node_ports(family, *address))
+    }
+
+    pub fn serves_node_ports(&self, family: Family, address: IpAddr) -> bool {
+        !address.is_loopback()
+            && Family::of(address) == family
+            && match &self.family(family).node_ports {
+                NodePortMatch::AnyLocal => self.owns(address),
+                NodePortMatch::Only(addresses) => addresses.contains(&address),
+            }
+    }
+}
+
+fn own_addresses(node: &Node) -> Box<[IpAddr]> {
+    let mut addresses: Vec<IpAddr> = node.addresses.iter().chain(&node.interface_addresses).copied().collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses.into()
+}
+
+fn of_family(ranges: &[IpNet], family: Family) -> impl Iterator<Item = IpNet> {
+    ranges.iter().copied().filter(move |range| Family::of_range(range) == family)
+}
+
+fn detector(node: &Node, config: &PlanConfig, family: Family) -> Option<LocalDetector> {
+    match &config.detect_local {
+        DetectLocal::ClusterRange(ranges) => of_family(ranges, family).next().map(LocalDetector::Source),
+        DetectLocal::NodeRange => of_family(&node.pod_ranges, family).next().map(LocalDetector::Source),
+        DetectLocal::BridgeInterface(name) => Some(LocalDetector::Interface(name.clone())),
+        DetectLocal::InterfacePrefix(prefix) => Some(LocalDetector::InterfacePrefix(prefix.clone())),
+    }
+}
+
+/// As with kube-proxy, a list that says nothing about a family leaves that family unrestricted.
+fn node_port_match(node: &Node, config: &PlanConfig, family: Family) -> NodePortMatch {
+    let ranges: Vec<IpNet> =
+        config.node_port_addresses.iter().flat_map(|selector| expand(selector, node, family)).collect();
+    if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
+        return NodePortMatch::AnyLocal;
+    }
+    let serves = |address: &IpAddr| !address.is_loopback() && ranges.iter().any(|range| range.contains(address));
+    NodePortMatch::Only(own_addresses(node).iter().copied().filter(serves).collect())
+}
+
+fn expand(selector: &AddressSelector, node: &Node, family: Family) -> Vec<IpNet> {
+    let ranges = match selector {
+        AddressSelector::Primary => primary_addresses(node),
+        AddressSelector::Localhost => vec![net("127.0.0.0/8"), net("::1/128")],
+        AddressSelector::All => vec![net("0.0.0.0/0"), net("::/0")],
+        AddressSelector::Range(range) => vec![*range],
+    };
+    of_family(&ranges, family).collect()
+}
+
+fn primary_addresses(node: &Node) -> Vec<IpNet> {
+    let first = |family| node.addresses.iter().copied().find(|address| Family::of(*address) == family);
+    Family::BOTH.into_iter().filter_map(first).filter(|address| !address.is_loopback()).map(IpNet::from).collect()
+}
+
+fn net(text: &str) -> IpNet {
+    text.parse().expect("a constant range is well formed")
+}

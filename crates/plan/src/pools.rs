@@ -1,0 +1,94 @@
+//! Which endpoints of a Service port are usable, and for whom.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use portolan_model::{Family, ServicePort, SliceEndpoint, Slices};
+
+use crate::node::NodePlan;
+use crate::service::Endpoint;
+use crate::topology::Topology;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pools {
+    pub(crate) cluster: Box<[Endpoint]>,
+    pub(crate) local: Box<[Endpoint]>,
+    /// Endpoints in neither pool that still answer: their old flows are left alone.
+    pub(crate) draining: Box<[Endpoint]>,
+    /// Whether any endpoint anywhere could serve, by either policy.
+    pub(crate) any: bool,
+}
+
+/// Which of the two pools a Service port's policies can lead to.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) cluster: bool,
+    pub(crate) local: bool,
+}
+
+type Known<'a> = BTreeMap<(IpAddr, u16), &'a SliceEndpoint>;
+
+impl Pools {
+    pub(crate) fn choose(slices: &Slices, port: &ServicePort, family: Family, wanted: Wanted, node: &NodePlan) -> Self {
+        let known = known_endpoints(slices, port, family);
+        let cluster = if wanted.cluster { cluster_pool(&known, node) } else { Vec::new() };
+        let local = if wanted.local { local_pool(&known, node) } else { Vec::new() };
+        let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
+        let in_a_pool = |endpoint: &Endpoint| cluster.contains(endpoint) || local.contains(endpoint);
+        let draining = pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
+        Self { draining, cluster: cluster.into(), local: local.into(), any }
+    }
+}
+
+/// The same address and port may stand in several slices while a pod moves between them: the last one that is not
+/// terminating wins, and a terminating one never hides another.
+fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -> Known<'a> {
+    let mut known = Known::new();
+    for slice in slices.0.iter().filter(|slice| slice.family == family) {
+        let numbers = slice.ports.iter().filter(|it| it.name == port.name && it.protocol == port.protocol);
+        for number in numbers.map(|it| it.port) {
+            for endpoint in &slice.endpoints {
+                let entry = known.entry((endpoint.address, number)).or_insert(endpoint);
+                if !endpoint.conditions.terminating {
+                    *entry = endpoint;
+                }
+            }
+        }
+    }
+    known
+}
+
+fn cluster_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
+    let ready = known.values().copied().filter(|endpoint| endpoint.conditions.ready);
+    let topology = Topology::choose(ready, node);
+    let chosen: Vec<Endpoint> =
+        pick(known, node, |endpoint| endpoint.conditions.ready && topology.allows(endpoint, node)).collect();
+    if chosen.is_empty() { pick(known, node, is_last_resort).collect() } else { chosen }
+}
+
+fn local_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
+    let is_local = |endpoint: &SliceEndpoint| endpoint.node.as_ref() == Some(&node.name);
+    let ready: Vec<Endpoint> = pick(known, node, |it| is_local(it) && it.conditions.ready).collect();
+    if ready.is_empty() { pick(known, node, |it| is_local(it) && is_last_resort(it)).collect() } else { ready }
+}
+
+fn is_usable(endpoint: &SliceEndpoint) -> bool {
+    endpoint.conditions.ready || is_last_resort(endpoint)
+}
+
+/// An endpoint on its way out serves only when there is no ready one.
+fn is_last_resort(endpoint: &SliceEndpoint) -> bool {
+    endpoint.conditions.serving && endpoint.conditions.terminating
+}
+
+fn pick<'a>(
+    known: &'a Known<'_>,
+    node: &'a NodePlan,
+    wanted: impl Fn(&SliceEndpoint) -> bool + 'a,
+) -> impl Iterator<Item = Endpoint> + 'a {
+    known.iter().filter(move |(_, endpoint)| wanted(endpoint)).map(move |((address, port), endpoint)| Endpoint {
+        address: *address,
+        port: *port,
+        may_be_here: endpoint.node.as_ref().is_none_or(|name| *name == node.name),
+    })
+}

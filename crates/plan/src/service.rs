@@ -1,0 +1,154 @@
+//! The plan of one Service port in one address family.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use portolan_model::{Family, IpNet, Protocol, ServiceName, ServicePortName};
+
+use crate::verdict::{Pool, Route, Routes, Verdict};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePlan {
+    pub key: PortKey,
+    pub frontends: Box<[Frontend]>,
+    /// Frontends that another Service holds.
+    pub conflicts: Box<[Conflict]>,
+    pub cluster: Box<[Endpoint]>,
+    pub local: Box<[Endpoint]>,
+    /// Endpoints that get no new connections but still answer old ones.
+    pub draining: Box<[Endpoint]>,
+    pub affinity_seconds: Option<u32>,
+}
+
+/// One port of one Service in one family.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortKey {
+    pub name: Arc<ServicePortName>,
+    pub family: Family,
+}
+
+impl PortKey {
+    /// The least key that a Service can have, to start a range from.
+    pub(crate) fn first_of(service: &ServiceName) -> Self {
+        let name = ServicePortName { service: service.clone(), port: "".into(), protocol: Protocol::Tcp };
+        Self { name: Arc::new(name), family: Family::V4 }
+    }
+}
+
+impl fmt::Display for PortKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.name)
+    }
+}
+
+/// An address that clients use, and where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frontend {
+    pub address: FrontendAddress,
+    pub kind: FrontendKind,
+    /// Only these sources may use it; `None` means everybody.
+    pub sources: Option<Box<[IpNet]>>,
+    pub routes: Routes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FrontendAddress {
+    Vip(IpAddr, u16),
+    /// This port on whichever node address serves node ports.
+    NodePort(u16),
+}
+
+impl fmt::Display for FrontendAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Vip(address, port) => write!(formatter, "{}", SocketAddr::new(address, port)),
+            Self::NodePort(port) => write!(formatter, "*:{port}"),
+        }
+    }
+}
+
+/// Why a frontend exists. Where two Services ask for the same address and port, the kind that stands first here wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FrontendKind {
+    ClusterIp,
+    LoadBalancerIp,
+    ExternalIp,
+    NodePort,
+}
+
+impl FrontendKind {
+    /// The address belongs to Services alone, so that its other ports are refused.
+    pub fn owns_address(self) -> bool {
+        self == Self::ClusterIp
+    }
+
+    /// The field of the Service that asked for it.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "spec.clusterIPs",
+            Self::LoadBalancerIp => "status.loadBalancer.ingress",
+            Self::ExternalIp => "spec.externalIPs",
+            Self::NodePort => "spec.ports[].nodePort",
+        }
+    }
+}
+
+impl fmt::Display for FrontendKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::ClusterIp => "ClusterIP",
+            Self::LoadBalancerIp => "load-balancer IP",
+            Self::ExternalIp => "external IP",
+            Self::NodePort => "node port",
+        })
+    }
+}
+
+/// A frontend that this Service asked for and another one got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub address: FrontendAddress,
+    pub kind: FrontendKind,
+    pub holder: PortKey,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    pub address: IpAddr,
+    pub port: u16,
+    /// It runs on this node, or nobody says where: it may be the client of its own Service.
+    pub may_be_here: bool,
+}
+
+impl Endpoint {
+    pub fn socket(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+}
+
+impl ServicePlan {
+    pub fn pool(&self, pool: Pool) -> &[Endpoint] {
+        match pool {
+            Pool::Cluster => &self.cluster,
+            Pool::Local => &self.local,
+        }
+    }
+
+    /// The endpoints that a route leads to; none if it refuses.
+    pub(crate) fn reached_by(&self, route: Route) -> &[Endpoint] {
+        match route.verdict {
+            Verdict::Forward(pool) => self.pool(pool),
+            Verdict::Refuse(_) => &[],
+        }
+    }
+
+    pub fn protocol(&self) -> Protocol {
+        self.key.name.protocol
+    }
+
+    /// Every endpoint that still answers, whether it gets new connections or not.
+    pub fn serving(&self) -> impl Iterator<Item = Endpoint> {
+        self.cluster.iter().chain(&self.local).chain(&self.draining).copied()
+    }
+}

@@ -1,0 +1,169 @@
+//! Where a packet goes, by the plan alone: the oracle that every mode is held against.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use portolan_model::{Family, Protocol};
+
+use crate::claims::Claim;
+use crate::node::NodePlan;
+use crate::service::{Endpoint, Frontend};
+use crate::verdict::{Origin, Reason, Refusal, Verdict};
+use crate::{Plan, PortKey};
+
+/// The first packet of a connection, as it reaches the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub source: IpAddr,
+    /// The interface that it arrives on; `None` if the node itself sends it, or if it is not known.
+    pub interface: Option<Arc<str>>,
+    pub destination: IpAddr,
+    pub port: u16,
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for Packet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let destination = SocketAddr::new(self.destination, self.port);
+        write!(formatter, "{} -> {destination}/{}", self.source, self.protocol)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    pub steps: Vec<Step>,
+    pub fate: Fate,
+    /// The Service port that decided, if any.
+    pub service: Option<PortKey>,
+}
+
+/// One thing that was looked at on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was met: a decision, a rule, an element.
+    pub met: String,
+    /// Why it is there, or why it matters.
+    pub because: String,
+}
+
+impl Step {
+    pub fn new(met: impl Into<String>, because: impl Into<String>) -> Self {
+        Self { met: met.into(), because: because.into() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// To one of these, each as likely as the others; in the order of their addresses.
+    Forward(Vec<Candidate>),
+    Refuse(Refusal),
+    /// Services have nothing to do with it.
+    Pass,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    pub endpoint: SocketAddr,
+    pub masquerade: bool,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuse(refusal) => write!(formatter, "{refusal}"),
+            Self::Pass => formatter.write_str("pass"),
+            Self::Forward(candidates) => {
+                formatter.write_str("forward")?;
+                for candidate in candidates {
+                    write!(formatter, " {}", candidate.endpoint)?;
+                    formatter.write_str(if candidate.masquerade { " masquerade" } else { "" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+pub fn trace(plan: &Plan, packet: &Packet) -> Trace {
+    let mut steps = Vec::new();
+    let origin = origin(&plan.node, packet, &mut steps);
+    let Some(claim) = plan.holder(packet.destination, packet.port, packet.protocol) else {
+        let fate = unclaimed(plan, packet, &mut steps);
+        return Trace { steps, fate, service: None };
+    };
+    let fate = claimed(plan, packet, origin, &claim, &mut steps);
+    Trace { steps, fate, service: Some(claim.holder) }
+}
+
+fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {
+    let detector = node.family(Family::of(packet.source)).pods.as_ref();
+    let is_pod = detector.is_some_and(|detector| detector.detects(packet.source, packet.interface.as_deref()));
+    let (origin, because) = match (is_pod, node.owns(packet.source)) {
+        (true, _) => (Origin::Pod, "the pod detector (--detect-local-mode) matches it"),
+        (false, true) => (Origin::Node, "the address is one of the node's own"),
+        (false, false) => (Origin::Outside, "neither a detected pod nor an address of the node"),
+    };
+    steps.push(Step::new(format!("{} is {origin}", packet.source), because));
+    origin
+}
+
+/// The destination is no frontend. It may still be an address that only Services may use.
+fn unclaimed(plan: &Plan, packet: &Packet, steps: &mut Vec<Step>) -> Fate {
+    let ranges = &plan.node.family(Family::of(packet.destination)).service_ranges;
+    let refusal = if plan.claims.owns_address(packet.destination) {
+        Refusal::Reject(Reason::UnknownPort)
+    } else if ranges.iter().any(|range| range.contains(&packet.destination)) {
+        Refusal::Drop(Reason::UnallocatedAddress)
+    } else {
+        steps.push(Step::new(format!("{} is no Service", packet.destination), "no Service has this address and port"));
+        return Fate::Pass;
+    };
+    refuse(refusal, steps)
+}
+
+fn refuse(refusal: Refusal, steps: &mut Vec<Step>) -> Fate {
+    steps.push(Step::new(refusal.to_string(), refusal.reason().in_words()));
+    Fate::Refuse(refusal)
+}
+
+fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &mut Vec<Step>) -> Fate {
+    let service = plan.services.get(&claim.holder).expect("a claim is staked together with its plan");
+    let frontend = service.frontends.iter().find(|frontend| frontend.address == claim.address);
+    let frontend = frontend.expect("the holder of a claim has its frontend");
+    steps.push(Step::new(
+        format!("{}/{} is a {} of {}", claim.address, packet.protocol, claim.kind, claim.holder),
+        claim.kind.field(),
+    ));
+    if !is_allowed(frontend, packet.source) {
+        return refuse(Refusal::Drop(Reason::SourceNotAllowed), steps);
+    }
+    let route = frontend.routes.from(origin);
+    match route.verdict {
+        Verdict::Refuse(refusal) => refuse(refusal, steps),
+        Verdict::Forward(pool) => {
+            let candidates = candidates(&plan.node, packet, route.masquerade, service.pool(pool));
+            steps.push(Step::new(
+                format!("one of {} endpoints of the {pool} pool", candidates.len()),
+                format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind),
+            ));
+            Fate::Forward(candidates)
+        }
+    }
+}
+
+fn is_allowed(frontend: &Frontend, source: IpAddr) -> bool {
+    frontend.sources.as_ref().is_none_or(|ranges| ranges.iter().any(|range| range.contains(&source)))
+}
+
+/// A pod that reaches itself is masqueraded whatever the route says, or it would answer itself directly. What arrives
+/// from elsewhere and ends on the node is never masqueraded: the kernel does that only to packets that leave.
+fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoint]) -> Vec<Candidate> {
+    let is_hairpin = |endpoint: &Endpoint| endpoint.may_be_here && endpoint.address == packet.source;
+    let leaves = |endpoint: &Endpoint| node.owns(packet.source) || !node.owns(endpoint.address);
+    let candidate = |endpoint: &Endpoint| Candidate {
+        endpoint: endpoint.socket(),
+        masquerade: (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
+    };
+    pool.iter().map(candidate).collect()
+}

@@ -1,0 +1,164 @@
+//! What happens to a new connection, and why.
+
+use std::fmt;
+
+/// Where a packet comes from, which is all that a frontend's routes may depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// A pod, as the configured detector sees it.
+    Pod,
+    /// The node itself: the source is one of its own addresses.
+    Node,
+    Outside,
+}
+
+impl Origin {
+    pub const ALL: [Self; 3] = [Self::Pod, Self::Node, Self::Outside];
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Pod => "a pod",
+            Self::Node => "the node itself",
+            Self::Outside => "outside",
+        })
+    }
+}
+
+/// One route for each origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Routes {
+    pub pod: Route,
+    pub node: Route,
+    pub outside: Route,
+}
+
+impl Routes {
+    pub fn same(route: Route) -> Self {
+        Self { pod: route, node: route, outside: route }
+    }
+
+    /// Whether anybody's traffic goes to this pool.
+    pub fn use_pool(&self, pool: Pool) -> bool {
+        [self.pod, self.node, self.outside].iter().any(|route| route.verdict == Verdict::Forward(pool))
+    }
+
+    pub fn from(&self, origin: Origin) -> Route {
+        match origin {
+            Origin::Pod => self.pod,
+            Origin::Node => self.node,
+            Origin::Outside => self.outside,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Route {
+    pub verdict: Verdict,
+    /// Whether the source address becomes the node's own.
+    pub masquerade: bool,
+}
+
+impl Route {
+    /// What is refused needs no masquerade.
+    pub fn new(verdict: Verdict, masquerade: bool) -> Self {
+        Self { verdict, masquerade: masquerade && matches!(verdict, Verdict::Forward(_)) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// To one endpoint of this pool of the Service, each as likely as the others.
+    Forward(Pool),
+    Refuse(Refusal),
+}
+
+/// A Service has two pools of endpoints; which one serves depends on the traffic policy and on who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pool {
+    /// All usable endpoints of the cluster, narrowed by topology.
+    Cluster,
+    /// The usable endpoints of this node.
+    Local,
+}
+
+impl fmt::Display for Pool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Cluster => "cluster",
+            Self::Local => "local",
+        })
+    }
+}
+
+/// A refusal carries its reason; the reason decides whether the client is told at once or hears nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    Reject(Reason),
+    Drop(Reason),
+}
+
+impl Refusal {
+    pub const ALL: [Self; 5] = [
+        Self::Reject(Reason::NoEndpoints),
+        Self::Reject(Reason::UnknownPort),
+        Self::Drop(Reason::NoLocalEndpoints),
+        Self::Drop(Reason::SourceNotAllowed),
+        Self::Drop(Reason::UnallocatedAddress),
+    ];
+
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::Reject(reason) | Self::Drop(reason) => reason,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reject(reason) => write!(formatter, "reject {reason}"),
+            Self::Drop(reason) => write!(formatter, "drop {reason}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// No endpoint of the Service is usable anywhere.
+    NoEndpoints,
+    /// The policy is Local and this node has no usable endpoint, though others have.
+    NoLocalEndpoints,
+    /// The client is not in `loadBalancerSourceRanges`.
+    SourceNotAllowed,
+    /// The address is a live ClusterIP, but no Service has this port on it.
+    UnknownPort,
+    /// The address is in the service range, but no Service has it.
+    UnallocatedAddress,
+}
+
+impl Reason {
+    /// What to tell a person who asks why.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::NoEndpoints => "no endpoint of the Service is ready, nor terminating and still serving",
+            Self::NoLocalEndpoints => "the traffic policy is Local and no usable endpoint runs on this node",
+            Self::SourceNotAllowed => "the client's address is in none of spec.loadBalancerSourceRanges",
+            Self::UnknownPort => "the address is a ClusterIP, but its Service has no such port and protocol",
+            Self::UnallocatedAddress => "the address is in the service range, but no Service has it",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::NoEndpoints => "no-endpoints",
+            Self::NoLocalEndpoints => "no-local-endpoints",
+            Self::SourceNotAllowed => "source-not-allowed",
+            Self::UnknownPort => "unknown-port",
+            Self::UnallocatedAddress => "unallocated-address",
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Random histories of a cluster, for property tests of the plan and of what is made of it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_model::{
+    Conditions, Family, Hints, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
+    SlicePort, Slices, Snapshot, TrafficPolicy,
+};
+use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
+use proptest::prelude::*;
+
+/// One thing that happens to the cluster. Names and addresses come from small ranges, so that they collide.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    PutService(u8, ServiceDraft),
+    DeleteService(u8),
+    PutSlices(u8, Vec<Vec<EndpointDraft>>),
+    DeleteSlices(u8),
+    MoveNode(Option<u8>),
+    AddAddress(u8),
+    RemoveAddress(u8),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceDraft {
+    dual_stack: bool,
+    kind: ServiceKind,
+    ports: Vec<(u8, Protocol, Option<u8>)>,
+    external: Option<u8>,
+    ingress: Option<u8>,
+    sources: Vec<u8>,
+    internal: TrafficPolicy,
+    outside: TrafficPolicy,
+    affinity: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointDraft {
+    number: u8,
+    v6: bool,
+    conditions: (bool, bool, bool),
+    node: Option<u8>,
+    zone: Option<u8>,
+}
+
+fn policy() -> impl Strategy<Value = TrafficPolicy> {
+    prop_oneof![Just(TrafficPolicy::Cluster), Just(TrafficPolicy::Local)]
+}
+
+fn protocol() -> impl Strategy<Value = Protocol> {
+    prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp), Just(Protocol::Sctp)]
+}
+
+fn kind() -> impl Strategy<Value = ServiceKind> {
+    prop_oneof![Just(ServiceKind::ClusterIp), Just(ServiceKind::NodePort), Just(ServiceKind::LoadBalancer)]
+}
+
+fn service_draft() -> impl Strategy<Value = ServiceDraft> {
+    let ports = prop::collection::vec((0..3u8, protocol(), prop::option::of(0..4u8)), 1..3);
+    let addresses = (prop::option::of(0..3u8), prop::option::of(0..3u8), prop::collection::vec(0..4u8, 0..3));
+    let affinity = prop_oneof![3 => Just(None), 1 => Just(Some(60)), 1 => Just(Some(10_800))];
+    (any::<bool>(), kind(), ports, addresses, policy(), policy(), affinity).prop_map(
+        |(dual_stack, kind, ports, (external, ingress, sources), internal, outside, affinity)| ServiceDraft {
+            dual_stack,
+            kind,
+            ports,
+            external,
+            ingress,
+            sources,
+            internal,
+            outside,
+            affinity,
+        },
+    )
+}
+
+fn endpoint_draft() -> impl Strategy<Value = EndpointDraft> {
+    let conditions = (prop::bool::weighted(0.8), prop::bool::weighted(0.9), prop::bool::weighted(0.2));
+    (0..12u8, prop::bool::weighted(0.3), conditions, prop::option::of(0..2u8), prop::option::of(0..2u8))
+        .prop_map(|(number, v6, conditions, node, zone)| EndpointDraft { number, v6, conditions, node, zone })
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let slices = prop::collection::vec(prop::collection::vec(endpoint_draft(), 0..6), 0..3);
+    prop_oneof![
+        4 => (0..6u8, service_draft()).prop_map(|(name, draft)| Happening::PutService(name, draft)),
+        1 => (0..6u8).prop_map(Happening::DeleteService),
+        6 => (0..6u8, slices).prop_map(|(name, slices)| Happening::PutSlices(name, slices)),
+        1 => (0..6u8).prop_map(Happening::DeleteSlices),
+        1 => prop::option::of(0..2u8).prop_map(Happening::MoveNode),
+        1 => (0..3u8).prop_map(Happening::AddAddress),
+        1 => (0..3u8).prop_map(Happening::RemoveAddress),
+    ]
+}
+
+pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
+    prop::collection::vec(happening(), 1..12)
+}
+
+fn service_name(number: u8) -> ServiceName {
+    ServiceName::new("default", &format!("service-{number}"))
+}
+
+fn address(text: String) -> IpAddr {
+    text.parse().expect("a well formed address")
+}
+
+fn make_service(number: u8, draft: &ServiceDraft) -> Service {
+    let mut service = Service::empty(service_name(number));
+    service.kind = draft.kind;
+    service.cluster_ips = match draft.dual_stack {
+        true => [address(format!("10.96.0.{}", number + 1)), address(format!("fd00:10:96::{}", number + 1))].into(),
+        false => [address(format!("10.96.0.{}", number + 1))].into(),
+    };
+    let mut ports: Vec<ServicePort> = Vec::new();
+    for (port, protocol, node_port) in &draft.ports {
+        let node_port = node_port.filter(|_| draft.kind != ServiceKind::ClusterIp).map(|it| 30_000 + u16::from(it));
+        let name = format!("p{port}").into();
+        let port = ServicePort { name, protocol: *protocol, port: 80 + u16::from(*port), node_port };
+        let repeats = |other: &ServicePort| {
+            other.protocol == port.protocol && (other.port == port.port || other.node_port == port.node_port)
+        };
+        if !ports.iter().any(repeats) {
+            ports.push(port);
+        }
+    }
+    service.ports = ports.into();
+    service.external_ips = draft.external.iter().map(|it| address(format!("198.51.100.{it}"))).collect();
+    service.load_balancer_ips = draft.ingress.iter().map(|it| address(format!("198.51.100.{it}"))).collect();
+    service.source_ranges =
+        draft.sources.iter().map(|it| format!("192.0.2.{}/28", it * 16).parse().expect("a range")).collect();
+    service.internal_policy = draft.internal;
+    service.external_policy = draft.outside;
+    service.affinity_seconds = draft.affinity;
+    service
+}
+
+fn make_slices(number: u8, drafts: &[Vec<EndpointDraft>]) -> Slices {
+    let slice = |(index, (family, endpoints)): (usize, (Family, Vec<SliceEndpoint>))| {
+        let port = |port: u8, protocol| SlicePort { name: format!("p{port}").into(), protocol, port: 8080 };
+        let ports = (0..3u8).flat_map(|it| Protocol::ALL.map(|protocol| port(it, protocol))).collect();
+        Arc::new(Slice { name: format!("s{number}-{index}").into(), family, ports, endpoints: endpoints.into() })
+    };
+    let families = drafts.iter().flat_map(|endpoints| {
+        [(Family::V4, false), (Family::V6, true)]
+            .map(|(family, v6)| (family, endpoints.iter().filter(|it| it.v6 == v6).map(make_endpoint).collect()))
+    });
+    Slices(families.enumerate().map(slice).collect())
+}
+
+fn make_endpoint(draft: &EndpointDraft) -> SliceEndpoint {
+    let (ready, serving, terminating) = draft.conditions;
+    let zone = |number| -> Arc<str> { format!("zone-{number}").into() };
+    SliceEndpoint {
+        address: address(match draft.v6 {
+            true => format!("fd00:10:244::{}", draft.number + 2),
+            false => format!("10.244.0.{}", draft.number + 2),
+        }),
+        conditions: Conditions { ready: ready && !terminating, serving, terminating },
+        node: draft.node.map(|number| format!("node-{number}").into()),
+        hints: draft.zone.map(|it| Box::new(Hints { zones: [zone(it)].into(), nodes: [].into() })),
+        hostname: None,
+    }
+}
+
+pub(crate) fn happen(snapshot: &mut Snapshot, happening: &Happening) {
+    match happening {
+        Happening::PutService(number, draft) => {
+            snapshot.services.insert(service_name(*number), Arc::new(make_service(*number, draft)));
+        }
+        Happening::DeleteService(number) => _ = snapshot.services.remove(&service_name(*number)),
+        Happening::PutSlices(number, drafts) => {
+            snapshot.slices.insert(service_name(*number), Arc::new(make_slices(*number, drafts)));
+        }
+        Happening::DeleteSlices(number) => _ = snapshot.slices.remove(&service_name(*number)),
+        Happening::MoveNode(zone) => {
+            snapshot.node = node(*zone, &snapshot.node.interface_addresses);
+        }
+        Happening::AddAddress(number) => set_address(snapshot, *number, true),
+        Happening::RemoveAddress(number) => set_address(snapshot, *number, false),
+    }
+}
+
+fn set_address(snapshot: &mut Snapshot, number: u8, is_there: bool) {
+    let wanted = address(format!("192.168.60.{}", number + 1));
+    let mut addresses: Vec<IpAddr> = snapshot.node.interface_addresses.to_vec();
+    addresses.retain(|address| *address != wanted);
+    addresses.extend(is_there.then_some(wanted));
+    snapshot.node = Arc::new(Node { interface_addresses: addresses.into(), ..(*snapshot.node).clone() });
+}
+
+fn node(zone: Option<u8>, interface_addresses: &[IpAddr]) -> Arc<Node> {
+    Arc::new(Node {
+        name: "node-0".into(),
+        zone: zone.map(|number| format!("zone-{number}").into()),
+        addresses: [address("192.168.50.1".into())].into(),
+        interface_addresses: interface_addresses.into(),
+        ..Node::default()
+    })
+}
+
+pub(crate) fn beginning() -> Snapshot {
+    let ranges = ["10.96.0.0/16", "fd00:10:96::/112"].map(|range| range.parse().expect("a range"));
+    Snapshot { node: node(None, &[]), service_ranges: ranges.into(), ..Snapshot::default() }
+}
+
+pub(crate) fn config() -> PlanConfig {
+    let pods = ["10.244.0.0/16", "fd00:10:244::/48"].map(|range| range.parse().expect("a range"));
+    let served = AddressSelector::Range("192.168.0.0/16".parse().expect("a range"));
+    PlanConfig {
+        detect_local: DetectLocal::ClusterRange(pods.into()),
+        node_port_addresses: vec![served],
+        ..PlanConfig::default()
+    }
+}
