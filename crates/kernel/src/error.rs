@@ -1,0 +1,95 @@
+//! What can go wrong between us and the kernel, told so that the caller knows what is applied.
+
+use std::{fmt, io};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A system call failed.
+    #[error("{attempted}: {source}")]
+    Io { attempted: String, source: io::Error },
+    /// The kernel refused a batch or a request; nothing of it was applied.
+    #[error("the kernel refused {attempted}: {}", listed(.refusals))]
+    Refused { attempted: String, refusals: Vec<Refusal> },
+    /// Somebody else committed since the generation the batch was based on; nothing was applied.
+    #[error("the kernel refused {attempted}: the rules have changed since they were read")]
+    Outdated { attempted: String },
+    /// The reply was lost: the batch may or may not have been committed.
+    /// The caller must read the kernel again before it writes.
+    #[error("the outcome of {attempted} is unknown: {source}")]
+    OutcomeUnknown { attempted: String, source: io::Error },
+    /// The kernel's answer could not be understood.
+    #[error("the answer to {attempted} could not be understood: {reason}")]
+    Malformed { attempted: String, reason: String },
+}
+
+impl Error {
+    /// The error number of the system call or of the first refusal.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Io { source, .. } | Error::OutcomeUnknown { source, .. } => source.raw_os_error(),
+            Error::Refused { refusals, .. } => refusals.first().map(|refusal| refusal.errno),
+            Error::Outdated { .. } => Some(libc::ERESTART),
+            Error::Malformed { .. } => None,
+        }
+    }
+
+    /// The error of the system call that just failed on this thread.
+    pub(crate) fn last(attempted: impl Into<String>) -> Self {
+        Error::io(attempted, io::Error::last_os_error())
+    }
+
+    pub(crate) fn io(attempted: impl Into<String>, source: io::Error) -> Self {
+        Error::Io { attempted: attempted.into(), source }
+    }
+
+    pub(crate) fn malformed(attempted: impl Into<String>, reason: impl Into<String>) -> Self {
+        Error::Malformed { attempted: attempted.into(), reason: reason.into() }
+    }
+}
+
+/// One message that the kernel refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What the message was, for example "add element in set services of table ip portolan";
+    /// empty if it was all there was.
+    pub message: String,
+    pub errno: i32,
+    /// The text of the extended acknowledgement; empty if the kernel gave none.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = io::Error::from_raw_os_error(self.errno);
+        if !self.message.is_empty() {
+            write!(formatter, "{}: ", self.message)?;
+        }
+        write!(formatter, "{error}")?;
+        if !self.reason.is_empty() {
+            write!(formatter, ": {}", self.reason)?;
+        }
+        formatter.write_str(advice(self.errno))
+    }
+}
+
+/// What to do about errors that say too little by themselves.
+fn advice(errno: i32) -> &'static str {
+    match errno {
+        libc::EPERM => ": run as root, or with the capability CAP_NET_ADMIN",
+        libc::EOPNOTSUPP => ": this kernel lacks something that is needed (nf_tables with NAT, fib and numgen)",
+        _ => "",
+    }
+}
+
+/// A batch of thousands may be refused message by message; a log line needs only the first few.
+const LISTED_REFUSALS: usize = 5;
+
+fn listed(refusals: &[Refusal]) -> String {
+    let mut list: Vec<String> = refusals.iter().take(LISTED_REFUSALS).map(Refusal::to_string).collect();
+    if refusals.len() > LISTED_REFUSALS {
+        list.push(format!("and {} more", refusals.len() - LISTED_REFUSALS));
+    }
+    list.join("; ")
+}

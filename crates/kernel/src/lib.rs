@@ -1,0 +1,14 @@
+//! Every Linux call and all `unsafe` of Portolan. Plain blocking code.
+
+pub mod addresses;
+pub mod conntrack;
+mod error;
+pub mod memory;
+pub mod namespace;
+pub mod netlink;
+pub mod nftables;
+pub mod signal;
+
+pub use error::{Error, Refusal, Result};
+pub use memory::{release_unused_memory, resident_bytes};
+pub use namespace::{enter_network_namespace, enter_new_network_namespace};

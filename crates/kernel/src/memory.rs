@@ -1,0 +1,47 @@
+//! The memory of this process.
+
+use std::{fs, io};
+
+/// Gives memory that was freed back to the system. The allocator of glibc would keep what a large
+/// batch took; others return it by themselves.
+pub fn release_unused_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// How much of this process is in memory.
+pub fn resident_bytes() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    parse_resident_bytes(&status).ok_or_else(|| {
+        let reason = "/proc/self/status has no VmRSS line in kB";
+        io::Error::new(io::ErrorKind::InvalidData, reason)
+    })
+}
+
+fn parse_resident_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_is_read_from_the_status_file() {
+        let status = "Name:\tportolan\nVmRSS:\t    5120 kB\nRssAnon:\t 1 kB\n";
+        assert_eq!(parse_resident_bytes(status), Some(5120 * 1024));
+        assert_eq!(parse_resident_bytes("Name:\tportolan\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_before_and_after_a_release() {
+        assert!(resident_bytes().unwrap() > 0);
+        release_unused_memory();
+        assert!(resident_bytes().unwrap() > 0);
+    }
+}

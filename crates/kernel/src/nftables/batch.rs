@@ -1,0 +1,273 @@
+//! A batch: changes that the kernel applies all together or not at all.
+
+use std::borrow::Borrow;
+
+use super::Family;
+use super::chain::Hook;
+use super::element::{Element, ElementData};
+use super::expression::Expression;
+use super::kernel::{self, message};
+use super::set::SetSpec;
+use crate::netlink::{Header, MessageWriter, flags};
+
+/// A list attribute has a 16-bit length.
+const LONGEST_LIST: usize = 65_000;
+
+/// Opening message with its generation attribute, whose value is at the end.
+const OPENING_LENGTH: usize = 28;
+/// The kernel's word for a batch that is based on no generation in particular.
+const ANY_GENERATION: u32 = 0;
+/// `struct nfgenmsg` of the messages around a batch, with the subsystem as resource.
+const FRAME_HEADER: [u8; kernel::PROTOCOL_HEADER] = [0, 0, 0, kernel::SUBSYSTEM as u8];
+
+/// Changes to write in one go. Names are not checked here: the kernel refuses wrong ones.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The message that opens the batch, then the operations.
+    writer: MessageWriter,
+    set_id: u32,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Batch::with_capacity(0)
+    }
+
+    /// An empty batch with room for that many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut writer = MessageWriter::with_capacity(OPENING_LENGTH + bytes);
+        writer.message(frame(message::BATCH_BEGIN), &FRAME_HEADER, |writer| {
+            writer.number_32(kernel::BATCH_GENERATION, ANY_GENERATION);
+        });
+        Batch { writer, set_id: 0 }
+    }
+
+    /// Has the kernel refuse the batch if anybody has committed since that generation.
+    pub fn based_on(&mut self, generation: u32) {
+        let generation = generation.to_be_bytes();
+        self.writer.overwrite(OPENING_LENGTH - generation.len(), &generation);
+    }
+
+    /// No error if the table is there already.
+    pub fn add_table(&mut self, family: Family, table: &str) {
+        self.operation(message::NEW_TABLE, flags::CREATE, family, table, |_| {});
+    }
+
+    pub fn delete_table(&mut self, family: Family, table: &str) {
+        self.operation(message::DELETE_TABLE, 0, family, table, |_| {});
+    }
+
+    /// No error if the chain is there already.
+    pub fn add_chain(&mut self, family: Family, table: &str, name: &str, hook: Option<&Hook>) {
+        self.operation(message::NEW_CHAIN, flags::CREATE, family, table, |writer| {
+            writer.string(kernel::chain::NAME, name);
+            if let Some(hook) = hook {
+                hook.write(writer);
+            }
+        });
+    }
+
+    pub fn delete_chain(&mut self, family: Family, table: &str, name: &str) {
+        self.operation(message::DELETE_CHAIN, 0, family, table, |writer| {
+            writer.string(kernel::chain::NAME, name);
+        });
+    }
+
+    /// Deletes all rules of the chain.
+    pub fn flush_chain(&mut self, family: Family, table: &str, chain: &str) {
+        self.operation(message::DELETE_RULE, 0, family, table, |writer| {
+            writer.string(kernel::rule::CHAIN, chain);
+        });
+    }
+
+    /// Appends a rule to the chain.
+    pub fn add_rule(&mut self, family: Family, table: &str, chain: &str, expressions: &[Expression]) {
+        let flags = flags::CREATE | flags::APPEND;
+        self.operation(message::NEW_RULE, flags, family, table, |writer| {
+            writer.string(kernel::rule::CHAIN, chain);
+            writer.nest(kernel::rule::EXPRESSIONS, |writer| {
+                for expression in expressions {
+                    expression.write(writer);
+                }
+            });
+        });
+    }
+
+    /// No error if the same set is there already.
+    pub fn add_set(&mut self, family: Family, table: &str, name: &str, spec: &SetSpec) {
+        self.set_id += 1;
+        let id = self.set_id;
+        self.operation(message::NEW_SET, flags::CREATE, family, table, |writer| {
+            writer.string(kernel::set::NAME, name);
+            spec.write(writer, id);
+        });
+    }
+
+    pub fn delete_set(&mut self, family: Family, table: &str, name: &str) {
+        self.operation(message::DELETE_SET, 0, family, table, |writer| {
+            writer.string(kernel::set::NAME, name);
+        });
+    }
+
+    /// Adds elements to a set or map, unless it is one of ranges over a single field: those go
+    /// through [`Self::add_ranges`]. An element that a map has already is an error, even with the
+    /// same data; one that a set has already is none.
+    pub fn add_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        elements: impl Iterator<Item = impl Borrow<Element>>,
+    ) {
+        let list = ElementList { kind: message::NEW_ELEMENT, family, table, set };
+        self.elements(&list, elements, Element::write);
+    }
+
+    /// Deletes the elements with those keys; their data is not looked at.
+    pub fn delete_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        elements: impl Iterator<Item = impl Borrow<Element>>,
+    ) {
+        let list = ElementList { kind: message::DELETE_ELEMENT, family, table, set };
+        self.elements(&list, elements, Element::write_for_deletion);
+    }
+
+    /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]).
+    /// The kernel keeps the two sides of such a range as two elements.
+    pub fn add_ranges(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        ranges: impl Iterator<Item = impl Borrow<Element>>,
+    ) {
+        let list = ElementList { kind: message::NEW_ELEMENT, family, table, set };
+        self.elements(&list, ranges, |range, writer| {
+            range.write_start(writer, true);
+            range.write_end(writer);
+        });
+    }
+
+    /// Deletes elements from a set of ranges over a single field.
+    pub fn delete_ranges(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        ranges: impl Iterator<Item = impl Borrow<Element>>,
+    ) {
+        let list = ElementList { kind: message::DELETE_ELEMENT, family, table, set };
+        self.elements(&list, ranges, |range, writer| {
+            range.write_start(writer, false);
+            range.write_end(writer);
+        });
+    }
+
+    /// Deletes all elements of the set.
+    pub fn flush_set(&mut self, family: Family, table: &str, set: &str) {
+        self.operation(message::DELETE_ELEMENT, 0, family, table, |writer| {
+            writer.string(kernel::element::LIST_SET, set);
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.message_count() == 0
+    }
+
+    /// The length of the operations, without what opens and closes the batch.
+    pub fn byte_length(&self) -> usize {
+        self.writer.bytes().len() - OPENING_LENGTH
+    }
+
+    /// The number of operations; many elements are one.
+    pub fn message_count(&self) -> usize {
+        self.writer.count() as usize - 1
+    }
+
+    /// Closes the batch. Only the last operation is acknowledged, as acknowledgements of
+    /// thousands overflow the receive queue; the closing message itself is answered only from
+    /// Linux 6.10 on.
+    pub(super) fn close(mut self) -> MessageWriter {
+        self.writer.add_flags_to_last(flags::ACKNOWLEDGE);
+        self.writer.message(frame(message::BATCH_END), &FRAME_HEADER, |_| {});
+        self.writer
+    }
+
+    fn operation(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        family: Family,
+        table: &str,
+        write: impl FnOnce(&mut MessageWriter),
+    ) {
+        self.writer.message(header(kind, flags), &protocol_header(family), |writer| {
+            writer.string(kernel::TABLE, table);
+            write(writer);
+        });
+    }
+
+    /// Writes as many messages as it takes to keep each list below its greatest length.
+    fn elements(
+        &mut self,
+        list: &ElementList<'_>,
+        elements: impl Iterator<Item = impl Borrow<Element>>,
+        write: impl Fn(&Element, &mut MessageWriter),
+    ) {
+        let mut elements = elements.peekable();
+        while let Some(first) = elements.peek() {
+            let flags = list.flags(first.borrow());
+            self.operation(list.kind, flags, list.family, list.table, |writer| {
+                writer.string(kernel::element::LIST_SET, list.set);
+                writer.nest(kernel::element::LIST_ELEMENTS, |writer| {
+                    let mut room = LONGEST_LIST;
+                    while let Some(element) = elements.next_if(|next| next.borrow().longest_encoding() < room) {
+                        let element = element.borrow();
+                        room -= element.longest_encoding();
+                        write(element, writer);
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// Where a list of elements belongs, and what is to be done with it.
+struct ElementList<'a> {
+    kind: u16,
+    family: Family,
+    table: &'a str,
+    set: &'a str,
+}
+
+impl ElementList<'_> {
+    fn flags(&self, first: &Element) -> u16 {
+        match (self.kind, &first.data) {
+            (message::DELETE_ELEMENT, _) => 0,
+            (_, ElementData::None) => flags::CREATE,
+            _ => flags::CREATE | flags::EXCLUSIVE,
+        }
+    }
+}
+
+fn frame(kind: u16) -> Header {
+    Header { kind, flags: flags::REQUEST }
+}
+
+pub(super) fn header(kind: u16, flags: u16) -> Header {
+    Header { kind: kernel::SUBSYSTEM << 8 | kind, flags: flags::REQUEST | flags }
+}
+
+/// `struct nfgenmsg`: family, version, resource.
+pub(super) fn protocol_header(family: Family) -> [u8; kernel::PROTOCOL_HEADER] {
+    [family.number(), 0, 0, 0]
+}

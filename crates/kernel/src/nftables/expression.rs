@@ -1,0 +1,201 @@
+//! The expressions that rules are made of.
+
+use std::sync::Arc;
+
+use super::{Family, Verdict};
+
+/// One of the sixteen 32-bit words that expressions work on, or the verdict.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Register(pub u8);
+
+impl Register {
+    /// Where a lookup in a verdict map puts what it found.
+    pub const VERDICT: Register = Register(u8::MAX);
+
+    /// The kernel has two spellings, 128-bit registers 1 to 4 and 32-bit registers from 8.
+    /// It prefers the first where both fit, and so do we.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Register::VERDICT => 0,
+            Register(word) if word % 4 == 0 => 1 + u32::from(word) / 4,
+            Register(word) => 8 + u32::from(word),
+        }
+    }
+
+    pub(super) fn from_number(number: u32) -> Option<Self> {
+        let number = u8::try_from(number).ok()?;
+        match number {
+            0 => Some(Register::VERDICT),
+            1..=4 => Some(Register((number - 1) * 4)),
+            8..=23 => Some(Register(number - 8)),
+            _ => None,
+        }
+    }
+}
+
+/// A step of a rule. A rule is left at the first step that does not match.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expression {
+    Payload {
+        base: PayloadBase,
+        offset: u32,
+        length: u32,
+        destination: Register,
+    },
+    Meta {
+        key: MetaKey,
+        destination: Register,
+    },
+    SetMeta {
+        key: MetaKey,
+        source: Register,
+    },
+    Conntrack {
+        key: ConntrackKey,
+        destination: Register,
+    },
+    /// The type of an address of the packet, as a routing type number.
+    Fib {
+        address: FibAddress,
+        destination: Register,
+    },
+    Compare {
+        source: Register,
+        operator: Operator,
+        value: Vec<u8>,
+    },
+    /// `(source & mask) ^ xor`; both have the length of the value.
+    Bitwise {
+        source: Register,
+        destination: Register,
+        mask: Vec<u8>,
+        xor: Vec<u8>,
+    },
+    Immediate {
+        destination: Register,
+        value: Vec<u8>,
+    },
+    Verdict(Verdict),
+    /// Matches if the key is in the set, and loads what a map has for it.
+    Lookup {
+        set: Arc<str>,
+        source: Register,
+        destination: Option<Register>,
+        inverted: bool,
+    },
+    /// A random number from `offset` to `offset + modulus - 1`.
+    NumberGenerator {
+        destination: Register,
+        modulus: u32,
+        offset: u32,
+    },
+    /// The Jenkins hash of `length` bytes. The kernel refuses a modulus below 2.
+    Hash {
+        source: Register,
+        length: u32,
+        destination: Register,
+        modulus: u32,
+        seed: u32,
+        offset: u32,
+    },
+    /// The kernel wants `data` for every operation on a map, even for a deletion.
+    Dynset {
+        operation: DynsetOperation,
+        set: Arc<str>,
+        key: Register,
+        data: Option<Register>,
+        timeout_milliseconds: Option<u64>,
+    },
+    DestinationNat {
+        family: Family,
+        address: Register,
+        port: Register,
+    },
+    Masquerade {
+        fully_random: bool,
+    },
+    /// The kinds are 0 for an ICMP error with that code, 1 for a TCP reset.
+    Reject {
+        kind: u32,
+        code: u8,
+    },
+    /// What it has counted is not told.
+    Counter,
+    /// Read from the kernel, but nothing that we write.
+    Unknown {
+        name: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PayloadBase {
+    Network,
+    Transport,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MetaKey {
+    Mark,
+    L4Protocol,
+    InputInterfaceName,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ConntrackKey {
+    State,
+    Status,
+    /// The destination of the connection's first packet, before translation.
+    OriginalDestination4,
+    OriginalDestination6,
+    OriginalDestinationPort,
+}
+
+impl ConntrackKey {
+    /// Some keys are told for one direction of the connection; ours always for the original one.
+    pub(super) fn has_direction(self) -> bool {
+        !matches!(self, Self::State | Self::Status)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FibAddress {
+    Source,
+    Destination,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Operator {
+    Equal,
+    NotEqual,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DynsetOperation {
+    Add,
+    Update,
+    Delete,
+}
+
+/// Pairs each value with the kernel's number, so that both directions come from one table.
+macro_rules! numbered {
+    ($($type:ident { $($value:ident = $number:literal),* $(,)? })*) => {$(
+        impl $type {
+            pub(super) fn number(self) -> u32 {
+                match self { $($type::$value => $number),* }
+            }
+
+            pub(super) fn from_number(number: u32) -> Option<Self> {
+                match number { $($number => Some($type::$value),)* _ => None }
+            }
+        }
+    )*};
+}
+
+numbered! {
+    PayloadBase { Network = 1, Transport = 2 }
+    MetaKey { Mark = 3, L4Protocol = 16, InputInterfaceName = 6 }
+    ConntrackKey { State = 0, Status = 2, OriginalDestination4 = 20, OriginalDestination6 = 22, OriginalDestinationPort = 12 }
+    FibAddress { Source = 1, Destination = 2 }
+    Operator { Equal = 0, NotEqual = 1 }
+    DynsetOperation { Add = 0, Update = 1, Delete = 2 }
+}

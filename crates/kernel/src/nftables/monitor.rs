@@ -1,0 +1,104 @@
+//! Noticing that somebody else changes our tables.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::Family;
+use super::describe::describe_change;
+use super::kernel;
+use crate::error::Result;
+use crate::netlink::{Message, Messages, Received, Socket};
+
+/// Listens to the kernel's notifications of commits, those of one sender left out.
+pub struct Monitor {
+    socket: Socket,
+    pending: VecDeque<ForeignChange>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ForeignChange {
+    /// Something in the table of that family is different now, for example "deleted chain x".
+    Changed { family: Family, what: String },
+    /// Notifications were lost, so anything may have changed.
+    Overflow,
+}
+
+impl Monitor {
+    /// Listens to everybody but `ignore_port`, which is [`super::Nftables::port_id`].
+    pub fn open(ignore_port: u32) -> Result<Self> {
+        let socket = Socket::open(libc::NETLINK_NETFILTER)?;
+        // Filter first: a commit between the two must not slip in.
+        socket.attach_filter(&reject_messages_from(ignore_port))?;
+        socket.subscribe(kernel::NOTIFICATION_GROUP)?;
+        Ok(Monitor { socket, pending: VecDeque::new() })
+    }
+
+    /// Waits until somebody else changes the table of that name, in either family; `None` when
+    /// the time is up. What one commit changes is reported once per family or a few times, but
+    /// not once per object.
+    pub fn wait(&mut self, table: &str, timeout: Option<Duration>) -> Result<Option<ForeignChange>> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(change) = self.pending.pop_front() {
+                return Ok(Some(change));
+            }
+            let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
+            if !self.socket.wait_readable(left)? {
+                return Ok(None);
+            }
+            self.receive(table)?;
+        }
+    }
+
+    fn receive(&mut self, table: &str) -> Result<()> {
+        match self.socket.receive("notifications of changed rules")? {
+            Received::Nothing => {}
+            Received::Overflow => self.pending.push_back(ForeignChange::Overflow),
+            Received::Messages(bytes) => self.pending.extend(changes(bytes, table)),
+        }
+        Ok(())
+    }
+}
+
+/// The first change in each family that the messages of one receive tell of.
+fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
+    let first = |wanted: Family| {
+        Messages::new(bytes)
+            .filter(|message| is_about(message, wanted, table))
+            .find_map(|message| describe_change(&message))
+            .map(|what| ForeignChange::Changed { family: wanted, what })
+    };
+    [Family::Ip, Family::Ip6].into_iter().filter_map(first).collect()
+}
+
+fn is_about(message: &Message<'_>, family: Family, table: &str) -> bool {
+    let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+    message.kind >> 8 == kernel::SUBSYSTEM
+        && message.body.first() == Some(&family.number())
+        && attributes.string(kernel::TABLE) == Some(table)
+}
+
+/// A program that rejects datagrams by the port in the header of their first message. The kernel
+/// puts notifications of one commit into a datagram, never those of several.
+fn reject_messages_from(port: u32) -> [libc::sock_filter; 4] {
+    const PORT_OFFSET: u32 = 12;
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let compare = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let end = libc::BPF_RET | libc::BPF_K;
+    [
+        instruction(load, PORT_OFFSET, 0, 0),
+        // Loads are in network byte order, the header is in that of the machine.
+        instruction(compare, port.to_be(), 0, 1),
+        instruction(end, 0, 0, 0),
+        instruction(end, u32::MAX, 0, 0),
+    ]
+}
+
+fn instruction(code: u32, operand: u32, if_true: u8, if_false: u8) -> libc::sock_filter {
+    libc::sock_filter {
+        code: u16::try_from(code).expect("instruction codes are small"),
+        jt: if_true,
+        jf: if_false,
+        k: operand,
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading back what the kernel has.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Duration;
+
+use super::batch::{header, protocol_header};
+use super::element::{Bound, Element, join_ranges};
+use super::kernel::{self, message};
+use super::{Expression, Family, Hook, Nftables, SetSpec};
+use crate::error::{Error, Result};
+use crate::netlink::{Attributes, Message, MessageWriter, Messages};
+
+/// Others rarely commit, and rehashing a large set takes some tens of milliseconds.
+const ATTEMPTS: u32 = 200;
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+impl Nftables {
+    /// The names of all tables of the family.
+    pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
+        let request = request(message::GET_TABLE, family, |_| {});
+        self.read(request, &format!("reading the tables of family {family}"), |table| {
+            Some(table.string(kernel::TABLE)?.to_owned())
+        })
+    }
+
+    /// The chains of the table; none if there is no such table.
+    pub fn chains(&mut self, family: Family, table: &str) -> Result<Vec<(String, Option<Hook>)>> {
+        let request = request(message::GET_CHAIN, family, |_| {});
+        let attempted = format!("reading the chains of table {family} {table}");
+        self.read(request, &attempted, |chain| {
+            // The kernel always dumps the chains of all tables.
+            if chain.string(kernel::TABLE)? != table {
+                return None;
+            }
+            let name = chain.string(kernel::chain::NAME)?;
+            Some((name.to_owned(), Hook::read(chain)))
+        })
+    }
+
+    /// The rules of the table in their order, each with its chain; none if there is no such table.
+    pub fn rules(&mut self, family: Family, table: &str) -> Result<Vec<(String, Vec<Expression>)>> {
+        let request = request(message::GET_RULE, family, |writer| {
+            writer.string(kernel::TABLE, table);
+        });
+        let attempted = format!("reading the rules of table {family} {table}");
+        self.read(request, &attempted, |rule| {
+            let chain = rule.string(kernel::rule::CHAIN)?;
+            let expressions = rule.nested(kernel::rule::EXPRESSIONS);
+            let expressions = expressions.map(|expression| Expression::read(expression.nested()));
+            Some((chain.to_owned(), expressions.collect()))
+        })
+    }
+
+    /// The sets and maps of the table; none if there is no such table. The names of anonymous ones
+    /// begin with `__`.
+    pub fn sets(&mut self, family: Family, table: &str) -> Result<Vec<(String, SetSpec)>> {
+        let request = request(message::GET_SET, family, |writer| {
+            writer.string(kernel::TABLE, table);
+        });
+        let attempted = format!("reading the sets of table {family} {table}");
+        self.read(request, &attempted, |set| {
+            let name = set.string(kernel::set::NAME)?;
+            Some((name.to_owned(), SetSpec::read(set)))
+        })
+    }
+
+    /// Hands every element of the set to `each`; nothing if there is no such set or table.
+    pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
+        let attempted = format!("reading the elements of set {set} of table {family} {table}");
+        let found = self.at_one_moment(&attempted, |nftables| {
+            let Some(spec) = nftables.set(family, table, set)? else {
+                return Ok(Some(None));
+            };
+            let dump = nftables.dump_elements(family, table, set, &attempted)?;
+            Ok((!has_duplicates(&dump)).then_some(Some((spec, dump))))
+        })?;
+        let Some((spec, dump)) = found else {
+            return Ok(());
+        };
+        let elements = members(&dump).filter_map(Element::read);
+        hand_over(elements, spec.has_simple_ranges(), each);
+        Ok(())
+    }
+
+    /// The specification of one set.
+    fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
+        let attempted = format!("reading set {set} of table {family} {table}");
+        let mut request = request(message::GET_SET, family, |writer| {
+            writer.string(kernel::TABLE, table);
+            writer.string(kernel::set::NAME, set);
+        });
+        let answer = match self.socket.request(&mut request, &attempted) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            answer => answer?,
+        };
+        let message = Messages::new(&answer).next().ok_or_else(|| Error::malformed(attempted, "it has no set"))?;
+        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        Ok(Some(SetSpec::read(attributes)))
+    }
+
+    /// The messages are kept until the dump is known to be complete, in a fraction of the memory
+    /// that the elements would take.
+    fn dump_elements(&mut self, family: Family, table: &str, set: &str, attempted: &str) -> Result<Vec<u8>> {
+        let mut request = request(message::GET_ELEMENT, family, |writer| {
+            writer.string(kernel::TABLE, table);
+            writer.string(kernel::element::LIST_SET, set);
+        });
+        let keep = |dump: &mut Vec<u8>, message: &Message<'_>| {
+            dump.extend_from_slice(message.bytes);
+            dump.resize(crate::netlink::aligned(dump.len()), 0);
+        };
+        match self.socket.dump(&mut request, attempted, keep) {
+            Err(error) if is_absent(&error) => Ok(Vec::new()),
+            dump => dump,
+        }
+    }
+
+    /// Dumps objects; those that `decode` has nothing for are left out.
+    fn read<T>(
+        &mut self,
+        mut request: MessageWriter,
+        attempted: &str,
+        decode: impl Fn(Attributes<'_>) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        let gather = |objects: &mut Vec<T>, message: &Message<'_>| {
+            objects.extend(decode(message.attributes(kernel::PROTOCOL_HEADER)));
+        };
+        self.at_one_moment(attempted, |nftables| match nftables.socket.dump(&mut request, attempted, gather) {
+            Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
+            objects => objects.map(Some),
+        })
+    }
+
+    /// Reads until nobody has committed meanwhile. The kernel marks dumps as interrupted by the
+    /// number of the generation, but changes that number before it takes deleted elements out of
+    /// a set, which makes it lose its place in a dump (Linux 6.18). So a commit that is under way
+    /// is waited for. `read` returns `None` if it has seen by itself that it must be repeated.
+    fn at_one_moment<T>(&mut self, attempted: &str, mut read: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+        for attempt in 0..ATTEMPTS {
+            let generation = self.generation()?;
+            self.wait_for_commits()?;
+            if let Some(value) = read(self)?
+                && self.generation()? == generation
+            {
+                return Ok(value);
+            }
+            std::thread::sleep(LONGEST_PAUSE.min(Duration::from_micros(100) * attempt));
+        }
+        Err(Error::io(attempted, io::Error::from_raw_os_error(libc::EINTR)))
+    }
+}
+
+/// The elements in a dump, undecoded.
+fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
+    Messages::new(dump).flat_map(|message| {
+        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        let list = attributes.nested(kernel::element::LIST_ELEMENTS);
+        list.map(|member| member.nested())
+    })
+}
+
+/// A set without a size is a hash table that the kernel rehashes some time after it has grown.
+/// Pieces of a dump from before and after that do not fit together: elements come twice while
+/// others are missing, and the dump is not marked as interrupted (Linux 6.18). The kernel goes on
+/// after as many elements as it has given, so a dump in which none comes twice is complete.
+fn has_duplicates(dump: &[u8]) -> bool {
+    let mut seen = HashSet::new();
+    members(dump).any(|member| {
+        let key = member.first(kernel::element::KEY).map(|key| key.value);
+        // The two sides of ranges that touch have the same key.
+        let flags = member.number_32(kernel::element::FLAGS).unwrap_or(0);
+        !seen.insert((key, flags))
+    })
+}
+
+fn hand_over(elements: impl Iterator<Item = (Element, Bound)>, has_simple_ranges: bool, each: &mut dyn FnMut(Element)) {
+    if has_simple_ranges {
+        join_ranges(elements.collect()).into_iter().for_each(each);
+    } else {
+        elements.map(|(element, _)| element).for_each(each);
+    }
+}
+
+fn request(kind: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) -> MessageWriter {
+    let mut writer = MessageWriter::default();
+    writer.message(header(kind, 0), &protocol_header(family), write);
+    writer
+}
+
+fn is_absent(error: &Error) -> bool {
+    matches!(error, Error::Refused { .. }) && error.errno() == Some(libc::ENOENT)
+}
