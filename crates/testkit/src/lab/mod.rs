@@ -1,0 +1,73 @@
+//! The lab: the hosts of [`crate::topology`] as network namespaces, with servers and probes.
+//!
+//! The namespaces have no names on disk. The lab holds each by a file descriptor, so the kernel takes everything away
+//! when the lab is dropped or the process dies, and any number of labs can live side by side.
+
+mod build;
+mod host;
+mod probe;
+mod server;
+mod verdict;
+mod verify;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+pub use host::Host;
+pub use probe::{Answer, Binding, LongConnection, Outcome};
+pub use verdict::check;
+
+use crate::error::Error;
+use crate::packet::Protocol;
+use crate::topology;
+use server::StopSignal;
+
+pub struct Lab {
+    hosts: Vec<Host>,
+    served: Mutex<BTreeSet<(SocketAddr, Protocol)>>,
+    stop: StopSignal,
+}
+
+impl Lab {
+    /// Builds every host and link, and returns when packets can flow.
+    pub fn new() -> Result<Lab, Error> {
+        let hosts = build::hosts()?;
+        let stop = StopSignal::new().map_err(|source| Error::StopSignal { source })?;
+        Ok(Lab { hosts, served: Mutex::default(), stop })
+    }
+
+    /// The host of that name.
+    ///
+    /// # Panics
+    /// When the topology has no such host: the test is wrong, not the world.
+    pub fn host(&self, name: &str) -> &Host {
+        let host = self.hosts.iter().find(|host| host.name() == name);
+        host.unwrap_or_else(|| panic!("`{name}` is no host of the lab; there are {}", topology::names()))
+    }
+
+    pub fn host_by_address(&self, address: IpAddr) -> Option<&Host> {
+        topology::by_address(address).map(|host| self.host(host.name))
+    }
+
+    /// Starts a server on that address, in the host that owns it, unless it runs already. It answers each connection
+    /// or datagram with one line, `HOST SOURCE_ADDRESS SOURCE_PORT LOCAL_ADDRESS:PORT`, and then echoes a connection's
+    /// bytes until the peer closes it.
+    pub fn serve(&self, address: SocketAddr, protocol: Protocol) -> Result<(), Error> {
+        let host = self.host_by_address(address.ip()).ok_or(Error::NoOwner { address })?;
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if served.contains(&(address, protocol)) {
+            return Ok(());
+        }
+        let failed = |source| Error::Serve { host: host.name(), address, source };
+        server::start(host, address, protocol, self.stop.watcher()).map_err(failed)?;
+        served.insert((address, protocol));
+        Ok(())
+    }
+
+    /// Whether this kernel can open SCTP sockets.
+    pub fn supports_sctp(&self) -> bool {
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.host(topology::NODE).socket(any, Protocol::Sctp).is_ok()
+    }
+}

@@ -1,0 +1,102 @@
+//! Servers that say who they are and whom they see, and echo after that.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use socket2::Socket;
+
+use super::host::Host;
+use crate::packet::Protocol;
+
+const BACKLOG: i32 = 128;
+
+/// Dropping the signal closes the pipe's only writer, which every server notices.
+pub(super) struct StopSignal {
+    _writer: PipeWriter,
+    watcher: Watcher,
+}
+
+pub(super) type Watcher = Arc<PipeReader>;
+
+impl StopSignal {
+    pub(super) fn new() -> io::Result<StopSignal> {
+        let (reader, writer) = io::pipe()?;
+        Ok(StopSignal { _writer: writer, watcher: Arc::new(reader) })
+    }
+
+    pub(super) fn watcher(&self) -> Watcher {
+        self.watcher.clone()
+    }
+}
+
+/// The server listens when this returns.
+pub(super) fn start(host: &Host, address: SocketAddr, protocol: Protocol, stop: Watcher) -> io::Result<()> {
+    let name = host.name();
+    let socket = host.socket(address, protocol)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.set_nonblocking(true)?;
+    if protocol == Protocol::Udp {
+        spawn(move || answer_datagrams(name, &UdpSocket::from(socket), &stop))
+    } else {
+        socket.listen(BACKLOG)?;
+        spawn(move || accept_connections(name, &socket, &stop))
+    }
+}
+
+fn spawn(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("lab-server".to_owned()).spawn(job).map(drop)
+}
+
+/// A receive error is news of an earlier reply, such as an ICMP error to it, and no reason to stop.
+fn answer_datagrams(name: &str, socket: &UdpSocket, stop: &Watcher) {
+    let mut buffer = [0; 2048];
+    while readable(socket.as_fd(), stop) {
+        if let (Ok((_, peer)), Ok(local)) = (socket.recv_from(&mut buffer), socket.local_addr()) {
+            let _ = socket.send_to(line(name, peer, local).as_bytes(), peer);
+        }
+    }
+}
+
+fn accept_connections(name: &'static str, listener: &Socket, stop: &Watcher) {
+    while readable(listener.as_fd(), stop) {
+        if let Ok((connection, _)) = listener.accept() {
+            let stop = stop.clone();
+            let _ = spawn(move || drop(greet_and_echo(name, &connection, &stop)));
+        }
+    }
+}
+
+fn greet_and_echo(name: &str, mut connection: &Socket, stop: &Watcher) -> io::Result<()> {
+    let peer = connection.peer_addr()?.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+    let local = connection.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidData)?;
+    connection.write_all(line(name, peer, local).as_bytes())?;
+    let mut buffer = [0; 2048];
+    while readable(connection.as_fd(), stop) {
+        match connection.read(&mut buffer)? {
+            0 => break,
+            n_bytes => connection.write_all(&buffer[..n_bytes])?,
+        }
+    }
+    Ok(())
+}
+
+fn line(name: &str, peer: SocketAddr, local: SocketAddr) -> String {
+    format!("{name} {} {} {local}\n", peer.ip(), peer.port())
+}
+
+/// Waits for the socket; false when the lab is gone.
+fn readable(socket: BorrowedFd<'_>, stop: &Watcher) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    loop {
+        match poll(&mut watched, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+            Ok(_) => return watched[1].revents().is_empty(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The packets of a scenario, really sent and held against what their lines expect.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::{Lab, Outcome, check};
+use crate::packet::{Expected, PacketLine, Protocol};
+use crate::topology;
+
+/// Long, because a loaded machine must not fail a packet that is only late.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Short, because each expected silence lasts this long.
+const SILENT_FOR: Duration = Duration::from_millis(300);
+/// With up to ten endpoints and a fair choice, this many tries for each miss one with a chance below one in a million.
+const TRIES_PER_ENDPOINT: usize = 16;
+
+impl Lab {
+    /// Verifies the packets of one step, with every endpoint that they mention served before the first is sent; the
+    /// error lists all that went wrong. An endpoint on which nobody listens refuses by itself, which looks like a
+    /// reject: call [`Lab::serve`] for endpoints that the objects have and no packet mentions.
+    pub fn verify_all(&self, packets: &[PacketLine]) -> Result<(), String> {
+        packets.iter().try_for_each(|packet| self.serve_endpoints(packet, &visible(packet)))?;
+        let failures: Vec<String> = packets.iter().filter_map(|packet| self.verify(packet).err()).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+    }
+
+    /// Sends one packet and holds what happens against what its line expects. Servers are started on the expected
+    /// endpoints. A packet that is forwarded to several endpoints is sent until each has answered, or for a fair
+    /// number of tries; all outcomes are given, for callers that ask how the packets were spread.
+    pub fn verify(&self, packet: &PacketLine) -> Result<Vec<Outcome>, String> {
+        let expected = visible(packet);
+        self.serve_endpoints(packet, &expected)?;
+        let outcomes = self.send(packet, &expected);
+        match check(&expected, packet.source.address, &outcomes) {
+            Ok(()) => Ok(outcomes),
+            Err(reason) => Err(about(packet, &reason)),
+        }
+    }
+
+    fn serve_endpoints(&self, packet: &PacketLine, expected: &Expected) -> Result<(), String> {
+        for endpoint in endpoints_of(expected) {
+            let served = self.serve(*endpoint, packet.protocol);
+            served.map_err(|error| about(packet, &error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Sends until there is nothing more to learn: a packet that nobody answers is not sent again.
+    fn send(&self, packet: &PacketLine, expected: &Expected) -> Vec<Outcome> {
+        let timeout = if matches!(expected, Expected::Drop(_)) { SILENT_FOR } else { ANSWER_WITHIN };
+        let endpoints = endpoints_of(expected);
+        let mut outcomes = Vec::new();
+        loop {
+            let outcome = self.probe(&packet.source, packet.destination, packet.protocol, timeout);
+            let answered = matches!(outcome, Outcome::Answered { .. });
+            outcomes.push(outcome);
+            let enough = outcomes.len() >= TRIES_PER_ENDPOINT * endpoints.len();
+            if !answered || enough || all_answered(endpoints, &outcomes) {
+                return outcomes;
+            }
+        }
+    }
+}
+
+/// What the sender can see of a fate: a packet that passes reaches its destination as it came, or nobody. SCTP does
+/// not listen to "port unreachable" (RFC 9260, section 10), so that its refusals look like silence.
+fn visible(packet: &PacketLine) -> Expected {
+    match &packet.expected {
+        Expected::Reject(reason) if packet.protocol == Protocol::Sctp => Expected::Drop(reason.clone()),
+        Expected::Pass if topology::by_address(packet.destination.ip()).is_some() => {
+            Expected::Forward { endpoints: vec![packet.destination], masquerade: false }
+        }
+        Expected::Pass => Expected::Drop("no-such-host".to_owned()),
+        other => other.clone(),
+    }
+}
+
+fn endpoints_of(expected: &Expected) -> &[SocketAddr] {
+    match expected {
+        Expected::Forward { endpoints, .. } => endpoints,
+        _ => &[],
+    }
+}
+
+fn all_answered(endpoints: &[SocketAddr], outcomes: &[Outcome]) -> bool {
+    let answered = |wanted: &SocketAddr| {
+        outcomes.iter().any(|outcome| matches!(outcome, Outcome::Answered { endpoint, .. } if endpoint == wanted))
+    };
+    endpoints.iter().all(answered)
+}
+
+fn about(packet: &PacketLine, reason: &str) -> String {
+    format!("line {}: {packet}: {reason}", packet.line_number)
+}

@@ -1,0 +1,17 @@
+//! Scenario files and the network-namespace lab, for tests only.
+//!
+//! * [`Scenario`] reads one file of `scenarios/`: objects in, packets with their expected fate, golden text per mode.
+//! * [`topology`] is the table of hosts and addresses that scenario files are written against.
+//! * [`Lab`] builds that topology from network namespaces and sends real packets through it.
+#![forbid(unsafe_code)]
+
+mod error;
+mod lab;
+mod packet;
+mod scenario;
+pub mod topology;
+
+pub use error::Error;
+pub use lab::{Answer, Binding, Host, Lab, LongConnection, Outcome, check};
+pub use packet::{Expected, PacketLine, Protocol, Source};
+pub use scenario::{Scenario, Step};
