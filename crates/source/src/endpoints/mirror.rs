@@ -1,0 +1,29 @@
+//! Slices from Endpoints that somebody wrote for a Service without selector.
+
+use portolan_model::{Conditions, Family, ServiceName, Slice, SliceEndpoint};
+
+use crate::object::{Subset, SubsetAddress};
+
+/// One slice for each subset and family.
+pub(crate) fn mirrored(service: &ServiceName, subsets: &[Subset]) -> Vec<Slice> {
+    let subsets = subsets.iter().enumerate();
+    let pairs = subsets.flat_map(|(index, subset)| Family::BOTH.map(|family| (index, subset, family)));
+    pairs.filter_map(|(index, subset, family)| mirrored_subset(service, index, subset, family)).collect()
+}
+
+fn mirrored_subset(service: &ServiceName, index: usize, subset: &Subset, family: Family) -> Option<Slice> {
+    let of_family = subset.addresses.iter().filter(|address| Family::of(address.address) == family);
+    let endpoints: Vec<SliceEndpoint> = of_family.map(endpoint).collect();
+    let name = format!("{}-mirrored-{}-{index}", service.name, super::family_mark(family));
+    (!endpoints.is_empty()).then(|| super::slice(name, family, subset.ports.clone(), endpoints))
+}
+
+fn endpoint(address: &SubsetAddress) -> SliceEndpoint {
+    SliceEndpoint {
+        address: address.address,
+        conditions: if address.ready { Conditions::READY } else { Conditions::NOT_READY },
+        node: address.node.clone(),
+        hints: None,
+        hostname: address.hostname.clone(),
+    }
+}

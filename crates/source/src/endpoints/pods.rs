@@ -1,0 +1,120 @@
+//! Slices from a Service's selector and the Pods of its namespace.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_model::{Family, Hints, Service, ServicePort, Slice, SliceEndpoint, SlicePort};
+
+use crate::object::{Distribution, Pod, Selection, Target};
+
+/// The Pods of one namespace, by label. It lives only while the Services of the namespace are looked at.
+#[derive(Default)]
+pub(crate) struct PodIndex<'a> {
+    by_label: HashMap<(&'a str, &'a str), Vec<&'a Pod>>,
+}
+
+impl<'a> PodIndex<'a> {
+    pub(crate) fn new(pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let mut by_label: HashMap<_, Vec<&Pod>> = HashMap::new();
+        for pod in pods.filter(|pod| !pod.addresses.is_empty()) {
+            for (key, value) in &pod.labels {
+                by_label.entry((&**key, &**value)).or_default().push(pod);
+            }
+        }
+        Self { by_label }
+    }
+
+    /// The Pods that carry all labels of a selector: those with its rarest label, sifted by the others.
+    fn select<'b>(&'b self, selection: &'b Selection) -> impl Iterator<Item = &'b Pod> {
+        let labels = selection.selector.iter();
+        let rarest = labels.map(|(key, value)| self.with(key, value)).min_by_key(|pods| pods.len()).unwrap_or_default();
+        let pods = rarest.iter().copied();
+        pods.filter(move |pod| selection.selector.iter().all(|(key, value)| carries(pod, key, value)))
+    }
+
+    fn with<'b>(&'b self, key: &'b str, value: &'b str) -> &'b [&'b Pod] {
+        self.by_label.get(&(key, value)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn carries(pod: &Pod, key: &str, value: &str) -> bool {
+    pod.labels.iter().any(|label| &*label.0 == key && &*label.1 == value)
+}
+
+/// What the making of slices must know besides the Service and its Pods.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) pods: &'a PodIndex<'a>,
+    pub(crate) zones: &'a HashMap<Arc<str>, Arc<str>>,
+}
+
+/// One slice for each family and each set of resolved ports, which named target ports may make differ between Pods.
+pub(crate) fn derived(
+    service: &Service,
+    families: impl Iterator<Item = Family>,
+    selection: &Selection,
+    around: &Surroundings<'_>,
+) -> Vec<Slice> {
+    let mut slices = Vec::new();
+    for family in families {
+        let mut groups: BTreeMap<Box<[SlicePort]>, Vec<SliceEndpoint>> = BTreeMap::new();
+        for pod in around.pods.select(selection) {
+            let Some(address) = pod.addresses.iter().find(|address| Family::of(**address) == family) else { continue };
+            let ports = resolved(&service.ports, &selection.targets, pod);
+            groups.entry(ports).or_default().push(endpoint(service, selection, pod, *address, around));
+        }
+        let mark = super::family_mark(family);
+        let named = groups
+            .into_iter()
+            .enumerate()
+            .map(|(index, group)| (format!("{}-{mark}-{index}", service.name.name), group));
+        slices.extend(named.map(|(name, (ports, endpoints))| super::slice(name, family, ports, endpoints)));
+    }
+    slices
+}
+
+/// A Pod without the container port that a name asks for is listed without that port.
+fn resolved(ports: &[ServicePort], targets: &[Target], pod: &Pod) -> Box<[SlicePort]> {
+    let resolve = |(port, target): (&ServicePort, &Target)| {
+        let number = match target {
+            Target::Number(number) => *number,
+            Target::Name(name) => named_port(pod, name, port)?,
+        };
+        Some(SlicePort { name: port.name.clone(), protocol: port.protocol, port: number })
+    };
+    ports.iter().zip(targets).filter_map(resolve).collect()
+}
+
+fn named_port(pod: &Pod, name: &str, port: &ServicePort) -> Option<u16> {
+    let found = pod.ports.iter().find(|candidate| *candidate.name == *name && candidate.protocol == port.protocol);
+    found.map(|found| found.port)
+}
+
+fn endpoint(
+    service: &Service,
+    selection: &Selection,
+    pod: &Pod,
+    address: IpAddr,
+    around: &Surroundings<'_>,
+) -> SliceEndpoint {
+    let conditions = pod.conditions(selection.publish_not_ready);
+    let of_service = pod.subdomain.as_deref() == Some(&*service.name.name);
+    SliceEndpoint {
+        address,
+        conditions,
+        node: Some(pod.node.clone()),
+        hints: if conditions.ready { hints(selection.distribution, pod, around.zones) } else { None },
+        hostname: pod.hostname.clone().filter(|_| of_service),
+    }
+}
+
+fn hints(distribution: Distribution, pod: &Pod, zones: &HashMap<Arc<str>, Arc<str>>) -> Option<Box<Hints>> {
+    let zones: Box<[Arc<str>]> = zones.get(&pod.node).cloned().into_iter().collect();
+    let nodes: Box<[Arc<str>]> = [pod.node.clone()].into();
+    match distribution {
+        Distribution::Anywhere => None,
+        Distribution::SameZone if zones.is_empty() => None,
+        Distribution::SameZone => Some(Box::new(Hints { zones, nodes: [].into() })),
+        Distribution::SameNode => Some(Box::new(Hints { zones, nodes })),
+    }
+}

@@ -1,0 +1,86 @@
+//! Which files there are, and which of them may have changed.
+
+use std::fs::{self, Metadata};
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// A file's place: the index of the path it was found through, then its own path. This is also the order of files.
+pub(crate) type Place = (usize, PathBuf);
+
+/// What a glance tells of a file's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    modified: (i64, i64),
+    changed: (i64, i64),
+    size: u64,
+    inode: (u64, u64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            size: metadata.size(),
+            inode: (metadata.dev(), metadata.ino()),
+        }
+    }
+
+    /// The kernel's clock for files is coarse: a file that was written a moment before it was read may be written
+    /// again within the same tick, so its stamp proves nothing yet.
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+        let changed = Duration::new(self.changed.0.max(0) as u64, self.changed.1 as u32);
+        let age = now.duration_since(SystemTime::UNIX_EPOCH + changed);
+        age.is_ok_and(|age| age > Duration::from_millis(100))
+    }
+}
+
+pub(crate) fn content_hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
+/// The files of all paths. A path that cannot be listed comes with its error, and its files count as unchanged.
+pub(crate) struct Listing {
+    pub(crate) files: Vec<(Place, io::Result<Stamp>)>,
+    pub(crate) failures: Vec<(usize, PathBuf, io::Error)>,
+}
+
+pub(crate) fn list(paths: &[PathBuf]) -> Listing {
+    let mut listing = Listing { files: Vec::new(), failures: Vec::new() };
+    for (index, path) in paths.iter().enumerate() {
+        match files_of(path) {
+            Ok(files) => listing.files.extend(files.into_iter().map(|(path, stamp)| ((index, path), stamp))),
+            Err(error) => listing.failures.push((index, path.clone(), error)),
+        }
+    }
+    listing.files.sort_by(|left, right| left.0.cmp(&right.0));
+    listing
+}
+
+fn files_of(path: &Path) -> io::Result<Vec<(PathBuf, io::Result<Stamp>)>> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_dir() {
+        return Ok(vec![(path.to_owned(), Ok(Stamp::of(&metadata)))]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        if is_manifest(&path) {
+            files.push((path.clone(), fs::metadata(&path)));
+        }
+    }
+    files.retain(|(_, metadata)| !metadata.as_ref().is_ok_and(Metadata::is_dir));
+    Ok(files.into_iter().map(|(path, metadata)| (path, metadata.map(|metadata| Stamp::of(&metadata)))).collect())
+}
+
+pub(crate) fn is_manifest(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let known =
+        path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml" || extension == "json");
+    known && !hidden
+}

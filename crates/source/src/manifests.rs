@@ -1,0 +1,199 @@
+//! Files in, snapshot out.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use portolan_model::{ServiceName, Snapshot};
+
+use crate::convert::Context;
+use crate::files::{self, Listing, Place, Stamp};
+use crate::intern::Interner;
+use crate::object::{Kind, Object, ObjectId};
+use crate::parse;
+use crate::report::{Ignored, Problem, Report};
+use crate::store::{Store, Taken};
+use crate::world::World;
+use crate::{Options, State};
+
+/// The objects of a set of files, kept up to date.
+#[derive(Debug)]
+pub struct Manifests {
+    options: Options,
+    names: Interner,
+    store: Store,
+    world: World,
+    /// Paths that could not be listed.
+    missing: Vec<Problem>,
+    reported: HashSet<Problem>,
+}
+
+/// What a reload found to do.
+#[derive(Default)]
+struct Progress {
+    taken: BTreeMap<u32, Taken>,
+    touched: Vec<ObjectId>,
+    ignored: Vec<Ignored>,
+}
+
+/// A file that may have changed. The text is there already when it does not come from the disk.
+struct Candidate {
+    number: u32,
+    stamp: Option<Stamp>,
+    text: Option<String>,
+}
+
+impl Manifests {
+    /// Reads nothing yet, except what was allotted before.
+    pub fn new(options: Options) -> Self {
+        let world = World::new(&options);
+        let (names, store, missing, reported) = Default::default();
+        Self { options, names, store, world, missing, reported }
+    }
+
+    /// One file that exists only in memory, for tests and scenarios. Nothing is kept on disk.
+    pub fn from_text(options: Options, name: &str, text: &str) -> (Self, Report) {
+        let options = Options { paths: vec![PathBuf::from(name)], state: State::None, ..options };
+        let mut manifests = Self::new(options);
+        let report = manifests.set_text(text);
+        (manifests, report)
+    }
+
+    /// Replaces the text of a file that exists only in memory.
+    pub fn set_text(&mut self, text: &str) -> Report {
+        let place = (0, self.options.paths.first().cloned().unwrap_or_default());
+        let number = self.number(place);
+        self.update(vec![Candidate { number, stamp: None, text: Some(text.to_owned()) }], Vec::new())
+    }
+
+    /// Reads what changed on disk and brings the snapshot up to date. Files that did not change cost a glance.
+    pub fn reload(&mut self) -> Report {
+        let listing = files::list(&self.options.paths);
+        let gone = self.gone(&listing);
+        self.missing = listing.failures.iter().map(|(_, path, error)| missing(path, error)).collect();
+        let candidates = listing.files.into_iter().filter_map(|(place, stamp)| self.candidate(place, stamp.ok()));
+        let candidates = candidates.collect();
+        self.update(candidates, gone)
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        self.world.snapshot()
+    }
+
+    /// Where a Service is defined, as `FILE:LINE`.
+    pub fn origin(&self, name: &ServiceName) -> Option<String> {
+        let (file, line) = self.store.origin(&ObjectId::of(Kind::Service, name))?;
+        Some(format!("{file}:{line}"))
+    }
+
+    fn number(&mut self, place: Place) -> u32 {
+        self.store.number(&place).unwrap_or_else(|| self.store.add_file(place))
+    }
+
+    /// Files that are no longer there. What cannot be listed is not gone: it may come back.
+    fn gone(&self, listing: &Listing) -> Vec<u32> {
+        let there: BTreeSet<&Place> = listing.files.iter().map(|(place, _)| place).collect();
+        let lost: BTreeSet<usize> = listing.failures.iter().map(|(index, _, _)| *index).collect();
+        let gone = self.store.places().filter(|(place, _)| !there.contains(place) && !lost.contains(&place.0));
+        gone.map(|(_, number)| number).collect()
+    }
+
+    fn candidate(&mut self, place: Place, stamp: Option<Stamp>) -> Option<Candidate> {
+        let number = self.number(place);
+        let known = self.store.file(number).and_then(|file| file.stamp);
+        (known.is_none() || known != stamp).then_some(Candidate { number, stamp, text: None })
+    }
+
+    fn update(&mut self, candidates: Vec<Candidate>, gone: Vec<u32>) -> Report {
+        let mut progress = Progress::default();
+        for number in candidates.iter().map(|candidate| candidate.number).chain(gone.iter().copied()) {
+            progress.taken.insert(number, self.store.take(number));
+        }
+        gone.into_iter().for_each(|number| self.store.remove_file(number));
+        candidates.into_iter().for_each(|candidate| self.read(candidate, &mut progress));
+        let changed = self.settle(&mut progress);
+        self.report(progress.ignored, changed)
+    }
+
+    /// Reads one file. It is put back as it was if it did not change or cannot be read.
+    fn read(&mut self, candidate: Candidate, progress: &mut Progress) {
+        let Candidate { number, stamp, text } = candidate;
+        let Some(file) = self.store.file_mut(number) else { return };
+        let text = text.map_or_else(|| fs::read_to_string(&file.place.1), Ok);
+        file.failure = text.as_ref().err().map(|error| format!("cannot read it: {error}"));
+        let hash = text.as_ref().ok().map(|text| files::content_hash(text.as_bytes()));
+        let settled = stamp.filter(|stamp| stamp.is_settled(SystemTime::now()));
+        file.stamp = settled.filter(|_| text.is_ok());
+        match text {
+            Ok(text) if hash != file.hash => {
+                file.hash = hash;
+                self.parse(number, &text, progress);
+            }
+            _ => self.store.put_back(number, progress.taken.remove(&number).unwrap_or_default()),
+        }
+    }
+
+    fn parse(&mut self, number: u32, text: &str, progress: &mut Progress) {
+        let Some(name) = self.store.file(number).map(|file| file.name.clone()) else { return };
+        let mut context = Context {
+            service_ranges: &self.options.service_ranges,
+            node_port_range: &self.options.node_port_range,
+            node_name: &self.options.node_name,
+            names: &mut self.names,
+            skipped: Vec::new(),
+        };
+        let mut parsed = parse::parse(&name, text, &mut context);
+        progress.ignored.append(&mut parsed.ignored);
+        self.store.fill(number, parsed, &mut progress.taken);
+        progress.touched.extend(self.store.defined_by(number));
+    }
+
+    /// Brings everything that follows from the touched objects up to date.
+    fn settle(&mut self, progress: &mut Progress) -> bool {
+        let taken: Vec<(ObjectId, Object)> = std::mem::take(&mut progress.taken)
+            .into_values()
+            .flat_map(|taken| taken.definitions)
+            .map(|(id, definition)| (id, definition.object))
+            .collect();
+        progress.touched.extend(taken.iter().map(|(id, _)| id.clone()));
+        progress.touched.sort_unstable();
+        progress.touched.dedup();
+        let changed = self.world.settle(&mut self.store, &progress.touched, &taken);
+        drop(taken);
+        self.names.sweep();
+        changed
+    }
+
+    fn report(&mut self, ignored: Vec<Ignored>, changed: bool) -> Report {
+        let problems = self.problems();
+        let is_new = |problem: &&Problem| !self.reported.contains(problem);
+        let new_problems = problems.iter().filter(is_new).cloned().collect();
+        self.reported = problems.iter().cloned().collect();
+        tracing::debug!(problems = problems.len(), ignored = ignored.len(), changed, "read the manifests");
+        Report { problems, new_problems, ignored, changed }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let ranks: BTreeMap<&str, usize> = self.store.files().map(|file| &*file.name).zip(0..).collect();
+        let of_files = self.store.files().flat_map(|file| file.problems.iter().cloned());
+        let mut problems: Vec<Problem> = of_files.collect();
+        problems.extend(self.store.files().filter_map(unreadable));
+        problems.extend(self.store.duplicates());
+        problems.extend(self.world.problems());
+        problems.extend(self.missing.iter().cloned());
+        problems.sort_by_key(|problem| (ranks.get(&*problem.file).copied(), problem.line));
+        problems
+    }
+}
+
+fn unreadable(file: &crate::store::File) -> Option<Problem> {
+    let reason = file.failure.clone()?;
+    Some(Problem { file: file.name.clone(), line: 0, object: None, reason })
+}
+
+fn missing(path: &std::path::Path, error: &std::io::Error) -> Problem {
+    let file: Arc<str> = path.display().to_string().into();
+    Problem { file, line: 0, object: None, reason: format!("cannot list it: {error}") }
+}

@@ -1,0 +1,58 @@
+//! What was allotted before, and keeping what is allotted now.
+
+use std::path::Path;
+
+use portolan_model::ServiceName;
+
+use super::World;
+use crate::State;
+use crate::allocate::{self, Holding, StateFile};
+use crate::report::Problem;
+
+impl World {
+    pub(super) fn recall(&mut self) {
+        let directory = match &self.state {
+            State::None => return,
+            State::ReadOnly(directory) | State::ReadWrite(directory) => directory.clone(),
+        };
+        match allocate::load(&directory) {
+            Ok(stored) => self.allocator.remember(stored),
+            Err(error) => self.lose(&directory, &error),
+        }
+    }
+
+    /// Goes on without what was stored; a file that nobody can read is put aside and not written over.
+    fn lose(&mut self, directory: &Path, error: &StateFile) {
+        self.recall_problem = Some(problem(directory, error));
+        if matches!(self.state, State::ReadWrite(_)) {
+            allocate::put_aside(directory);
+            self.unsaved = true;
+        }
+    }
+
+    pub(super) fn save(&mut self) {
+        let State::ReadWrite(directory) = &self.state else { return };
+        if !self.unsaved {
+            return;
+        }
+        let saved = allocate::save(directory, self.held());
+        self.save_problem = saved.as_ref().err().map(|error| problem(directory, error));
+        self.unsaved = saved.is_err();
+    }
+
+    fn held(&self) -> impl Iterator<Item = (&ServiceName, Holding)> {
+        let placed = self.snapshot.services.iter().chain(&self.foreign);
+        let placed = placed.map(|(name, service)| (name, Holding::of(service)));
+        let others = self.allocator.holdings().iter().map(|(name, holding)| (name, holding.clone()));
+        placed.chain(others).filter(|(_, holding)| !holding.is_empty())
+    }
+}
+
+fn problem(directory: &Path, error: &StateFile) -> Problem {
+    let line = match error {
+        StateFile::Corrupt(error) => error.line() as u32,
+        _ => 0,
+    };
+    let file = allocate::state_path(directory).display().to_string();
+    Problem { file: file.into(), line, object: None, reason: error.to_string() }
+}
