@@ -1,0 +1,76 @@
+//! A kernel in memory that fails like the real one: now and then, before or after the change took effect.
+
+use crate::{Change, ClientChoice, Dataplane, Error, Objects, Observe, Program};
+
+pub struct FakeKernel<D: Dataplane> {
+    pub objects: Objects<D>,
+    /// One call in this many fails; 0 means never.
+    pub fails_one_in: u64,
+    pub failures: u64,
+    seed: u64,
+}
+
+impl<D: Dataplane> FakeKernel<D> {
+    pub fn new() -> Self {
+        Self::failing(0, 1)
+    }
+
+    pub fn failing(fails_one_in: u64, seed: u64) -> Self {
+        Self { objects: Objects::new(), fails_one_in, failures: 0, seed: seed | 1 }
+    }
+
+    /// A small xorshift generator: the same seed fails at the same calls.
+    fn random(&mut self) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed
+    }
+
+    fn fails(&mut self) -> bool {
+        let fails = self.fails_one_in > 0 && self.random().is_multiple_of(self.fails_one_in);
+        self.failures += u64::from(fails);
+        fails
+    }
+}
+
+impl<D: Dataplane> Default for FakeKernel<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Dataplane> Observe<D> for FakeKernel<D> {
+    fn read(&mut self) -> Result<Objects<D>, Error> {
+        if self.fails() {
+            return Err(Error::Fake("reading was interrupted"));
+        }
+        Ok(self.objects.clone())
+    }
+
+    fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        if self.fails() { Err(Error::Fake("asking was interrupted")) } else { Ok(false) }
+    }
+}
+
+impl<D: Dataplane> Program<D> for FakeKernel<D> {
+    fn apply(&mut self, change: &Change<D>, _: bool) -> Result<(), Error> {
+        if self.fails() {
+            return Err(Error::Fake("the change was refused"));
+        }
+        for (key, value) in &change.removed {
+            if self.objects.0.get(key) != Some(value) {
+                return Err(Error::Fake("the change removes what is not there"));
+            }
+        }
+        change.apply_to(&mut self.objects);
+        if self.fails() {
+            return Err(Error::Fake("the answer was lost after the change took effect"));
+        }
+        Ok(())
+    }
+
+    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+        if self.fails() { Err(Error::Fake("forgetting clients failed")) } else { Ok(0) }
+    }
+}

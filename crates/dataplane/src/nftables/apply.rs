@@ -1,0 +1,237 @@
+//! One change, one batch, one transaction.
+
+use std::collections::BTreeMap;
+
+use portolan_kernel::nftables::{Batch, Nftables as Handle};
+use portolan_model::Family;
+
+use super::codec::{decode_client, decode_endpoint, encode};
+use super::elements::ElementKey;
+use super::objects::{Chain, Key, Value};
+use super::read::read_table;
+use super::sets::SetName;
+use super::{Nftables, TABLE, table_family};
+use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+
+/// Others write seldom; who meets them this often in a row had better come back later.
+const READ_ATTEMPTS: usize = 5;
+
+/// The kernel's table, by netlink.
+pub struct NftablesKernel {
+    handle: Handle,
+    /// The kernel counts every commit by anybody: what it has counted to if all commits since our last read were ours.
+    generation: u32,
+    /// The table holds sets of another layout, left by another version: it is replaced as a whole.
+    replace_table: bool,
+}
+
+impl NftablesKernel {
+    /// Opens the table of the network namespace that the calling thread is in. Fails if it must not be read.
+    pub fn open() -> Result<Self, Error> {
+        let mut handle = Handle::open()?;
+        let generation = handle.generation()?;
+        Ok(Self { handle, generation, replace_table: false })
+    }
+
+    /// The sender that notifications of our own changes carry.
+    pub fn port_id(&self) -> u32 {
+        self.handle.port_id()
+    }
+}
+
+impl Observe<Nftables> for NftablesKernel {
+    /// Reads until nobody has written meanwhile, so that all parts are of one moment.
+    fn read(&mut self) -> Result<Objects<Nftables>, Error> {
+        for _ in 0..READ_ATTEMPTS {
+            self.generation = self.handle.generation()?;
+            let objects = self.read_parts()?;
+            if self.is_undisturbed()? {
+                return Ok(objects);
+            }
+        }
+        Err(portolan_kernel::Error::Outdated { attempted: "reading the tables named portolan".into() }.into())
+    }
+
+    fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        Ok(self.handle.generation()? == self.generation)
+    }
+}
+
+impl Program<Nftables> for NftablesKernel {
+    fn apply(&mut self, change: &Change<Nftables>, after_read: bool) -> Result<(), Error> {
+        let mut batch = Batch::with_capacity(change.len() * 96);
+        if after_read {
+            batch.based_on(self.generation);
+        }
+        if after_read && self.replace_table {
+            replace_tables(&mut batch);
+        }
+        write_change(&mut batch, change);
+        self.commit(batch)
+    }
+
+    fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+        let mut forgotten = 0;
+        for family in Family::BOTH {
+            forgotten += self.forget_clients_of(family, keeps)?;
+        }
+        Ok(forgotten)
+    }
+}
+
+impl NftablesKernel {
+    fn read_parts(&mut self) -> Result<Objects<Nftables>, Error> {
+        let mut objects = Objects::new();
+        self.replace_table = false;
+        for family in Family::BOTH {
+            self.replace_table |= !read_table(&mut self.handle, family, &mut objects)?;
+        }
+        if self.replace_table {
+            objects.0.clear();
+        }
+        Ok(objects)
+    }
+
+    fn commit(&mut self, batch: Batch) -> Result<(), Error> {
+        if !batch.is_empty() {
+            self.handle.commit(batch)?;
+            self.generation = self.generation.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    fn forget_clients_of(&mut self, family: Family, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+        let mut stale = Vec::new();
+        self.handle.elements(table_family(family), TABLE, SetName::Affinity.name(), &mut |element| {
+            if client_choice(family, &element).is_none_or(|choice| !keeps(&choice)) {
+                stale.push(element);
+            }
+        })?;
+        for element in &stale {
+            self.forget_client(family, element)?;
+        }
+        Ok(stale.len())
+    }
+
+    /// One at a time, because an entry that times out in between would make the kernel refuse all.
+    fn forget_client(&mut self, family: Family, element: &portolan_kernel::nftables::Element) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        batch.delete_elements(table_family(family), TABLE, SetName::Affinity.name(), std::iter::once(element));
+        match self.commit(batch) {
+            Err(Error::Kernel(portolan_kernel::Error::Refused { .. })) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn client_choice(family: Family, element: &portolan_kernel::nftables::Element) -> Option<ClientChoice> {
+    let (client, destination, port, protocol) = decode_client(family, &element.key)?;
+    let portolan_kernel::nftables::ElementData::Value(data) = &element.data else { return None };
+    match decode_endpoint(family, data) {
+        Value::Endpoint(address, endpoint_port) => {
+            Some(ClientChoice { client, destination, port, protocol, endpoint: (address, endpoint_port).into() })
+        }
+        _ => None,
+    }
+}
+
+/// Adding first makes the deletion work in a family that has no table yet.
+fn replace_tables(batch: &mut Batch) {
+    for family in Family::BOTH.map(table_family) {
+        batch.add_table(family, TABLE);
+        batch.delete_table(family, TABLE);
+    }
+}
+
+/// Makes room first and takes away last, so that every message finds what it refers to.
+fn write_change(batch: &mut Batch, change: &Change<Nftables>) {
+    add_tables_and_sets(batch, change);
+    add_chains(batch, change);
+    elements(batch, &change.removed, |batch, family, set, elements| {
+        batch.delete_elements(table_family(family), TABLE, set.name(), elements);
+    });
+    elements(batch, &change.added, |batch, family, set, elements| {
+        batch.add_elements(table_family(family), TABLE, set.name(), elements);
+    });
+    remove_chains_and_sets(batch, change);
+}
+
+fn add_tables_and_sets(batch: &mut Batch, change: &Change<Nftables>) {
+    for family in Family::BOTH {
+        if change.added.keys().any(|key| matches!(key, Key::Set(it, _) | Key::Chain(it, _) if *it == family)) {
+            batch.add_table(table_family(family), TABLE);
+        }
+    }
+    for (key, value) in &change.added {
+        if let (Key::Set(family, name), Value::Set(spec)) = (key, value) {
+            batch.add_set(table_family(*family), TABLE, name, spec);
+        }
+    }
+}
+
+/// All chains come before any rule, because rules name chains.
+fn add_chains(batch: &mut Batch, change: &Change<Nftables>) {
+    for (family, name, chain) in chains(&change.added) {
+        let (family, key) = (table_family(family), Key::Chain(family, name.into()));
+        match change.removed.get(&key) {
+            Some(Value::Chain(old)) if old.hook == chain.hook => batch.flush_chain(family, TABLE, name),
+            Some(_) => {
+                batch.flush_chain(family, TABLE, name);
+                batch.delete_chain(family, TABLE, name);
+                batch.add_chain(family, TABLE, name, chain.hook.as_ref());
+            }
+            None => batch.add_chain(family, TABLE, name, chain.hook.as_ref()),
+        }
+    }
+    for (family, name, chain) in chains(&change.added) {
+        for rule in &chain.rules {
+            batch.add_rule(table_family(family), TABLE, name, &rule.expressions);
+        }
+    }
+}
+
+fn remove_chains_and_sets(batch: &mut Batch, change: &Change<Nftables>) {
+    let gone = |family: Family, name: &str| !change.added.contains_key(&Key::Chain(family, name.into()));
+    let removed: Vec<_> = chains(&change.removed).filter(|(family, name, _)| gone(*family, name)).collect();
+    for (family, name, _) in &removed {
+        batch.flush_chain(table_family(*family), TABLE, name);
+    }
+    for (family, name, _) in &removed {
+        batch.delete_chain(table_family(*family), TABLE, name);
+    }
+    for key in change.removed.keys() {
+        if let Key::Set(family, name) = key {
+            batch.delete_set(table_family(*family), TABLE, name);
+        }
+    }
+}
+
+fn chains(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = (Family, &str, &Chain)> {
+    objects.iter().filter_map(|(key, value)| match (key, value) {
+        (Key::Chain(family, name), Value::Chain(chain)) => Some((*family, &**name, &**chain)),
+        _ => None,
+    })
+}
+
+/// Hands the elements of each set over together, encoded one by one as they are written.
+fn elements(
+    batch: &mut Batch,
+    objects: &BTreeMap<Key, Value>,
+    write: impl Fn(&mut Batch, Family, SetName, &mut dyn Iterator<Item = portolan_kernel::nftables::Element>),
+) {
+    for family in Family::BOTH {
+        for set in SetName::ALL {
+            let of_set = objects.range(first_element(family, set)..).map_while(|(key, value)| match key {
+                Key::Element(it, name, key) if (*it, *name) == (family, set) => Some((key, value)),
+                _ => None,
+            });
+            let mut encoded = of_set.map(|(key, value)| encode(key, value));
+            write(batch, family, set, &mut encoded);
+        }
+    }
+}
+
+fn first_element(family: Family, set: SetName) -> Key {
+    let least = ElementKey::Frontend(std::net::Ipv4Addr::UNSPECIFIED.into(), 0, portolan_model::Protocol::Tcp);
+    Key::Element(family, set, least)
+}

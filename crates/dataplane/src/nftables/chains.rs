@@ -1,0 +1,121 @@
+//! The chains that every node has, whatever its Services.
+
+use std::sync::Arc;
+
+use portolan_kernel::nftables::{ChainKind, Hook, HookPoint};
+use portolan_model::{Family, IpNet};
+use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
+
+use super::fields::Field;
+use super::objects::Chain;
+use super::rules::{Rule, rule};
+use super::sets::SetName;
+
+pub(super) const DISPATCH: &str = "dispatch";
+pub(super) const LEARN: &str = "learn";
+
+/// `dstnat` and `srcnat` by name; learning follows translation at once.
+const TRANSLATE: i32 = -100;
+const LEARN_PRIORITY: i32 = -90;
+const MASQUERADE: i32 = 100;
+
+const VIP: &[Field] = &[Field::Destination, Field::Protocol, Field::Port];
+const NODE_PORT: &[Field] = &[Field::Protocol, Field::Port];
+
+pub(super) type Named = (Arc<str>, Chain);
+
+pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mark: u32) -> Vec<Named> {
+    let mut chains: Vec<Named> = Refusal::ALL.map(|refusal| refusal_chain(family, refusal)).into();
+    chains.push((DISPATCH.into(), regular(dispatch_rules(family, plan))));
+    for (name, point) in [("nat-prerouting", HookPoint::Prerouting), ("nat-output", HookPoint::Output)] {
+        let rules = vec![rule(family).jump(&DISPATCH.into())];
+        chains.push((name.into(), base(ChainKind::Nat, point, TRANSLATE, rules)));
+    }
+    let rules = masquerade_rules(family, mark);
+    chains.push(("nat-postrouting".into(), base(ChainKind::Nat, HookPoint::Postrouting, MASQUERADE, rules)));
+    chains
+}
+
+/// Who is asked: a frontend, a node port, an address of ours with nothing behind it, or nobody that we know.
+fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
+    let mut rules = vec![
+        rule(family).verdict_map(VIP, SetName::Services),
+        node_port_rule(family, plan),
+        rule(family)
+            .member(&[Field::Destination], SetName::ClusterIps)
+            .go_to(&refusal_name(Refusal::Reject(Reason::UnknownPort))),
+    ];
+    let unallocated = refusal_name(Refusal::Drop(Reason::UnallocatedAddress));
+    rules.extend(plan.service_ranges.iter().map(|range| rule(family).destination_in(range).go_to(&unallocated)));
+    rules
+}
+
+fn node_port_rule(family: Family, plan: &FamilyPlan) -> Rule {
+    match plan.node_ports {
+        NodePortMatch::AnyLocal => rule(family).destination_is_local().destination_not_in(&loopback(family)),
+        NodePortMatch::Only(_) => rule(family).member(&[Field::Destination], SetName::NodePortAddresses),
+    }
+    .verdict_map(NODE_PORT, SetName::NodePorts)
+}
+
+fn loopback(family: Family) -> IpNet {
+    let text = if family == Family::V4 { "127.0.0.0/8" } else { "::1/128" };
+    text.parse().expect("a constant range is well formed")
+}
+
+fn masquerade_rules(family: Family, mark: u32) -> Vec<Rule> {
+    vec![
+        rule(family).take_mark(mark).masquerade(),
+        rule(family).translated().member(&[Field::Source, Field::Destination], SetName::Hairpins).masquerade(),
+    ]
+}
+
+pub(super) fn refusal_name(refusal: Refusal) -> Arc<str> {
+    refusal.to_string().replace(' ', "-").into()
+}
+
+/// Each refusal has a chain of its own, so that a listing says why and a trace can tell.
+fn refusal_chain(family: Family, refusal: Refusal) -> Named {
+    let last = match refusal {
+        Refusal::Reject(_) => rule(family).reject(),
+        Refusal::Drop(_) => rule(family).drop(),
+    };
+    (refusal_name(refusal), regular(vec![last]))
+}
+
+/// The chains that remember clients; they exist while some Service has session affinity.
+pub(super) fn learning_chains(family: Family) -> Vec<Named> {
+    let learn: Arc<str> = LEARN.into();
+    let lookups = vec![
+        rule(family)
+            .verdict_map(&[Field::OriginalDestination, Field::Protocol, Field::OriginalPort], SetName::Learners),
+        rule(family).verdict_map(&[Field::Protocol, Field::OriginalPort], SetName::NodePortLearners),
+    ];
+    let hooked = |point| {
+        let jump = rule(family).new_connection().translated().jump(&learn);
+        base(ChainKind::Filter, point, LEARN_PRIORITY, vec![jump])
+    };
+    vec![
+        (learn.clone(), regular(lookups)),
+        ("learn-prerouting".into(), hooked(HookPoint::Prerouting)),
+        ("learn-output".into(), hooked(HookPoint::Output)),
+    ]
+}
+
+/// Remembers the client for this long.
+pub(super) fn learner(family: Family, seconds: u32) -> Named {
+    let client = &[Field::Source, Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
+    (learner_name(seconds), regular(vec![rule(family).learn(client, SetName::Affinity, seconds)]))
+}
+
+pub(super) fn learner_name(seconds: u32) -> Arc<str> {
+    format!("learn-{seconds}").into()
+}
+
+pub(super) fn regular(rules: Vec<Rule>) -> Chain {
+    Chain { hook: None, rules }
+}
+
+fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {
+    Chain { hook: Some(Hook { kind, point, priority }), rules }
+}

@@ -1,0 +1,46 @@
+//! Whole elements, between our objects and the kernel's bytes.
+
+use std::net::IpAddr;
+
+use portolan_kernel::nftables::{Element, ElementData};
+use portolan_model::{Family, Protocol};
+
+use super::elements::{Bytes, ElementKey, Reader};
+use super::objects::Value;
+use super::sets::{Data, SetName};
+
+pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
+    let (start, key_end) = key.encode();
+    let (data, comment) = match value {
+        Value::Verdict(target) => (ElementData::Verdict(target.verdict.clone()), target.comment.clone()),
+        Value::Endpoint(address, port) => (ElementData::Value(Bytes::default().address(*address).port(*port).0), None),
+        Value::Foreign(bytes) => (ElementData::Value(bytes.to_vec()), None),
+        Value::Member | Value::Set(_) | Value::Chain(_) => (ElementData::None, None),
+    };
+    Element { key: start, key_end, data, comment }
+}
+
+pub(super) fn decode(set: SetName, family: Family, element: Element) -> (ElementKey, Value) {
+    let key = ElementKey::decode(set, family, &element.key, element.key_end.as_deref());
+    let value = match (element.data, set.data()) {
+        (ElementData::Verdict(verdict), _) => Value::verdict(verdict, element.comment),
+        (ElementData::Value(bytes), Data::Endpoint) => decode_endpoint(family, &bytes),
+        (ElementData::Value(bytes), _) => Value::Foreign(bytes.into()),
+        (ElementData::None, _) => Value::Member,
+    };
+    (key, value)
+}
+
+pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {
+    let mut reader = Reader { bytes, family };
+    let endpoint = reader.address().zip(reader.port());
+    endpoint.map_or_else(|| Value::Foreign(bytes.into()), |(address, port)| Value::Endpoint(address, port))
+}
+
+/// What the kernel remembers of one client: its key in the affinity map.
+pub(super) fn decode_client(family: Family, bytes: &[u8]) -> Option<(IpAddr, IpAddr, u16, Protocol)> {
+    let mut reader = Reader { bytes, family };
+    let (source, destination) = (reader.address()?, reader.address()?);
+    let (protocol, port) = reader.tail()?;
+    Some((source, destination, port, protocol))
+}

@@ -1,0 +1,223 @@
+//! Keys of elements, as values and as the kernel's bytes.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use portolan_model::{Family, IpNet, Protocol};
+use portolan_plan::FrontendAddress;
+
+use super::sets::SetName;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ElementKey {
+    Frontend(IpAddr, u16, Protocol),
+    NodePort(u16, Protocol),
+    Slot(IpAddr, u16, Protocol, u32),
+    NodePortSlot(u16, Protocol, u32),
+    Address(IpAddr),
+    /// The same address as source and as destination.
+    Hairpin(IpAddr),
+    /// Boxed because it is long and rare.
+    Source(Box<SourceKey>),
+    /// A key that somebody else wrote, in a form that we never write.
+    Foreign(Box<ForeignKey>),
+}
+
+/// The bytes of a key, with those of the end of its range, if it is one.
+type ForeignKey = (Vec<u8>, Option<Vec<u8>>);
+
+/// A frontend and a range of sources that may use it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey {
+    pub address: IpAddr,
+    pub port: u16,
+    pub protocol: Protocol,
+    pub range: IpNet,
+}
+
+impl ElementKey {
+    pub(super) fn frontend(address: FrontendAddress, protocol: Protocol) -> Self {
+        match address {
+            FrontendAddress::Vip(address, port) => Self::Frontend(address, port, protocol),
+            FrontendAddress::NodePort(port) => Self::NodePort(port, protocol),
+        }
+    }
+
+    pub(super) fn slot(address: FrontendAddress, protocol: Protocol, slot: u32) -> Self {
+        match address {
+            FrontendAddress::Vip(address, port) => Self::Slot(address, port, protocol, slot),
+            FrontendAddress::NodePort(port) => Self::NodePortSlot(port, protocol, slot),
+        }
+    }
+
+    /// The kernel's bytes, with those of the last key where the element is a range.
+    pub(super) fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let key = Bytes::default();
+        let single = match self {
+            Self::Frontend(address, port, protocol) => key.address(*address).tail(*protocol, *port),
+            Self::NodePort(port, protocol) => key.tail(*protocol, *port),
+            Self::Slot(address, port, protocol, slot) => key.address(*address).tail(*protocol, *port).number(*slot),
+            Self::NodePortSlot(port, protocol, slot) => key.tail(*protocol, *port).number(*slot),
+            Self::Address(address) => key.address(*address),
+            Self::Hairpin(address) => key.address(*address).address(*address),
+            Self::Source(source) => {
+                let SourceKey { address, port, protocol, range } = **source;
+                let bound = |bound| Bytes::default().address(address).tail(protocol, port).address(bound).0;
+                return (bound(range.network()), Some(bound(range.broadcast())));
+            }
+            Self::Foreign(bytes) => return (**bytes).clone(),
+        };
+        (single.0, None)
+    }
+
+    /// Reads a key of this set; whatever we would not write ourselves is foreign.
+    pub(super) fn decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Self {
+        let known = Self::try_decode(set, family, start, end);
+        let bytes = (start.to_vec(), end.map(<[u8]>::to_vec));
+        known.filter(|key| key.encode() == bytes).unwrap_or_else(|| Self::Foreign(Box::new(bytes)))
+    }
+
+    fn try_decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
+        let mut reader = Reader { bytes: start, family };
+        Some(match set {
+            SetName::Services | SetName::Learners => {
+                let (address, (protocol, port)) = (reader.address()?, reader.tail()?);
+                Self::Frontend(address, port, protocol)
+            }
+            SetName::NodePorts | SetName::NodePortLearners => {
+                let (protocol, port) = reader.tail()?;
+                Self::NodePort(port, protocol)
+            }
+            SetName::Endpoints => {
+                let (address, (protocol, port)) = (reader.address()?, reader.tail()?);
+                Self::Slot(address, port, protocol, reader.number()?)
+            }
+            SetName::NodePortEndpoints => {
+                let (protocol, port) = reader.tail()?;
+                Self::NodePortSlot(port, protocol, reader.number()?)
+            }
+            SetName::ClusterIps | SetName::NodePortAddresses => Self::Address(reader.address()?),
+            SetName::Hairpins => Self::Hairpin(reader.address()?),
+            SetName::Sources => {
+                let (address, (protocol, port)) = (reader.address()?, reader.tail()?);
+                let last = Reader { bytes: &end?[start.len() - reader.bytes.len()..], family }.address()?;
+                let range = range(reader.address()?, last)?;
+                Self::Source(Box::new(SourceKey { address, port, protocol, range }))
+            }
+            SetName::Affinity => return None,
+        })
+    }
+}
+
+/// Takes fields off the front of a key, each padded to four bytes.
+pub(super) struct Reader<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) family: Family,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
+        Some(head)
+    }
+
+    pub(super) fn address(&mut self) -> Option<IpAddr> {
+        match self.family {
+            Family::V4 => self.take(4)?.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
+            Family::V6 => self.take(16)?.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
+        }
+    }
+
+    pub(super) fn port(&mut self) -> Option<u16> {
+        let bytes = self.take(4)?.first_chunk::<2>()?;
+        Some(u16::from_be_bytes(*bytes))
+    }
+
+    pub(super) fn tail(&mut self) -> Option<(Protocol, u16)> {
+        let protocol = Protocol::from_number(self.take(4)?[0])?;
+        Some((protocol, self.port()?))
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        Some(u32::from_ne_bytes(*self.take(4)?.first_chunk()?))
+    }
+}
+
+/// Puts fields together, each padded to four bytes.
+pub(super) struct Bytes(pub(super) Vec<u8>);
+
+/// Room for an IPv6 address with port, protocol and slot: the longest key that there are many of.
+const USUAL_LENGTH: usize = 28;
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self(Vec::with_capacity(USUAL_LENGTH))
+    }
+}
+
+impl Bytes {
+    pub(super) fn address(mut self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => self.0.extend_from_slice(&address.octets()),
+            IpAddr::V6(address) => self.0.extend_from_slice(&address.octets()),
+        }
+        self
+    }
+
+    pub(super) fn port(mut self, port: u16) -> Self {
+        let [high, low] = port.to_be_bytes();
+        self.0.extend_from_slice(&[high, low, 0, 0]);
+        self
+    }
+
+    fn tail(mut self, protocol: Protocol, port: u16) -> Self {
+        self.0.extend_from_slice(&[protocol.number(), 0, 0, 0]);
+        self.port(port)
+    }
+
+    fn number(mut self, number: u32) -> Self {
+        self.0.extend_from_slice(&number.to_ne_bytes());
+        self
+    }
+}
+
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    Bytes::default().address(address).0
+}
+
+/// The range from `first` to `last`, if it is one that a prefix can say.
+fn range(first: IpAddr, last: IpAddr) -> Option<IpNet> {
+    let longest = if first.is_ipv4() { 32 } else { 128 };
+    (0..=longest)
+        .filter_map(|length| IpNet::new(first, length).ok())
+        .find(|range| range.network() == first && range.broadcast() == last)
+}
+
+/// As `nft` prints it.
+impl fmt::Display for ElementKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frontend(address, port, protocol) => write!(formatter, "{address} . {protocol} . {port}"),
+            Self::NodePort(port, protocol) => write!(formatter, "{protocol} . {port}"),
+            Self::Slot(address, port, protocol, slot) => {
+                write!(formatter, "{address} . {protocol} . {port} . {slot}")
+            }
+            Self::NodePortSlot(port, protocol, slot) => write!(formatter, "{protocol} . {port} . {slot}"),
+            Self::Address(address) => write!(formatter, "{address}"),
+            Self::Hairpin(address) => write!(formatter, "{address} . {address}"),
+            Self::Source(source) => {
+                let SourceKey { address, port, protocol, range } = **source;
+                write!(formatter, "{address} . {protocol} . {port} . ")?;
+                match range.prefix_len() == range.max_prefix_len() {
+                    true => write!(formatter, "{}", range.addr()),
+                    false => write!(formatter, "{range}"),
+                }
+            }
+            Self::Foreign(bytes) => match &**bytes {
+                (start, None) => write!(formatter, "{start:02x?}"),
+                (start, Some(end)) => write!(formatter, "{start:02x?}-{end:02x?}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What keys are made of: fields of a packet, and the draw of a slot.
+
+use portolan_kernel::nftables::{ConntrackKey, Expression, MetaKey, PayloadBase, Register};
+use portolan_model::Family;
+
+use super::table_family;
+
+/// Something of a packet that can be part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Source,
+    Destination,
+    Protocol,
+    Port,
+    /// The slot of an endpoint, drawn by [`Draw`].
+    Choice,
+    /// The destination before translation.
+    OriginalDestination,
+    OriginalPort,
+}
+
+impl Field {
+    pub(super) fn length(self, family: Family) -> u32 {
+        match (self, family) {
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) | (Self::Choice, _) => 4,
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => 16,
+            (Self::Protocol, _) => 1,
+            (Self::Port | Self::OriginalPort, _) => 2,
+        }
+    }
+
+    pub(super) fn words(self, family: Family) -> u32 {
+        self.length(family).div_ceil(4)
+    }
+
+    /// The number by which `nft` knows how to print it.
+    pub(super) fn type_number(self, family: Family) -> u32 {
+        match (self, family) {
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) => 7,
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => 8,
+            (Self::Protocol, _) => 12,
+            (Self::Port | Self::OriginalPort, _) => 13,
+            (Self::Choice, _) => 4,
+        }
+    }
+
+    pub(super) fn type_text(self, family: Family) -> &'static str {
+        match (self, family) {
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) => "ipv4_addr",
+            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => "ipv6_addr",
+            (Self::Protocol, _) => "inet_proto",
+            (Self::Port | Self::OriginalPort, _) => "inet_service",
+            (Self::Choice, _) => "integer",
+        }
+    }
+
+    pub(super) fn text(self, family: Family) -> String {
+        let ip = table_family(family);
+        match self {
+            Self::Source => format!("{ip} saddr"),
+            Self::Destination => format!("{ip} daddr"),
+            Self::Protocol => "meta l4proto".into(),
+            Self::Port => "th dport".into(),
+            Self::Choice => "numgen random mod 1".into(),
+            Self::OriginalDestination => format!("ct original {ip} daddr"),
+            Self::OriginalPort => "ct original proto-dst".into(),
+        }
+    }
+
+    pub(super) fn load(self, family: Family, destination: Register) -> Expression {
+        let network = |offset| Expression::Payload {
+            base: PayloadBase::Network,
+            offset,
+            length: self.length(family),
+            destination,
+        };
+        match (self, family) {
+            (Self::Source, Family::V4) => network(12),
+            (Self::Source, Family::V6) => network(8),
+            (Self::Destination, Family::V4) => network(16),
+            (Self::Destination, Family::V6) => network(24),
+            (Self::Protocol, _) => Expression::Meta { key: MetaKey::L4Protocol, destination },
+            (Self::Port, _) => Expression::Payload { base: PayloadBase::Transport, offset: 2, length: 2, destination },
+            (Self::Choice, _) => Expression::NumberGenerator { destination, modulus: 1, offset: 0 },
+            (Self::OriginalDestination, Family::V4) => {
+                Expression::Conntrack { key: ConntrackKey::OriginalDestination4, destination }
+            }
+            (Self::OriginalDestination, Family::V6) => {
+                Expression::Conntrack { key: ConntrackKey::OriginalDestination6, destination }
+            }
+            (Self::OriginalPort, _) => {
+                Expression::Conntrack { key: ConntrackKey::OriginalDestinationPort, destination }
+            }
+        }
+    }
+
+    /// How `nft` notes the expression in a set: payload by protocol and field, the others by their key.
+    pub(super) fn typeof_note(self, family: Family) -> Vec<u8> {
+        let number = |tag, value: u32| note(tag, &value.to_ne_bytes());
+        let expression = |kind, content: &[Vec<u8>]| [number(0, kind), note(1, &content.concat())].concat();
+        let payload = |protocol, field| expression(7, &[number(0, protocol), number(1, field)]);
+        match (self, family) {
+            (Self::Source, Family::V4) => payload(12, 11),
+            (Self::Destination | Self::OriginalDestination, Family::V4) => payload(12, 12),
+            (Self::Source, Family::V6) => payload(13, 8),
+            (Self::Destination | Self::OriginalDestination, Family::V6) => payload(13, 9),
+            (Self::Protocol, _) => expression(9, &[number(0, 16)]),
+            (Self::Port | Self::OriginalPort, _) => payload(11, 2),
+            (Self::Choice, _) => expression(23, &[number(0, 1), number(1, 1), number(2, 0)]),
+        }
+    }
+}
+
+/// How a slot is chosen: each as likely as the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Draw {
+    /// Anew for every connection.
+    Random { slots: u32, offset: u32 },
+    /// By the client's address, so that all frontends of a Service agree before anything is remembered.
+    ByClient { slots: u32, offset: u32 },
+}
+
+/// "PORT" in letters; any fixed number does, as long as it stays the same over restarts.
+const HASH_SEED: u32 = 0x504f_5254;
+/// Where the hash reads the client's address from: behind the longest key that has a slot in it.
+const SCRATCH: u8 = 8;
+
+impl Draw {
+    pub(super) fn text(self, family: Family) -> String {
+        let (what, offset) = match self {
+            Self::Random { slots, offset } | Self::ByClient { slots: slots @ 1, offset } => {
+                (format!("numgen random mod {slots}"), offset)
+            }
+            Self::ByClient { slots, offset } => {
+                (format!("jhash {} mod {slots} seed {HASH_SEED:#x}", Field::Source.text(family)), offset)
+            }
+        };
+        if offset == 0 { what } else { format!("{what} offset {offset}") }
+    }
+
+    pub(super) fn load(self, family: Family, destination: Register) -> Vec<Expression> {
+        match self {
+            // The kernel refuses to hash into a single slot.
+            Self::Random { slots, offset } | Self::ByClient { slots: slots @ 1, offset } => {
+                vec![Expression::NumberGenerator { destination, modulus: slots, offset }]
+            }
+            Self::ByClient { slots, offset } => {
+                let (source, length) = (Register(SCRATCH), Field::Source.length(family));
+                let hash = Expression::Hash { source, length, destination, modulus: slots, seed: HASH_SEED, offset };
+                vec![Field::Source.load(family, source), hash]
+            }
+        }
+    }
+}
+
+/// What an endpoint consists of, in the order of the map's data.
+pub(super) const ENDPOINT: &[Field] = &[Field::Destination, Field::Port];
+
+/// Loads fields into consecutive registers, as a concatenated key wants them.
+pub(super) fn load_from(first: u8, fields: &[Field], family: Family) -> Vec<Expression> {
+    let mut word = u32::from(first);
+    fields
+        .iter()
+        .map(|field| {
+            let load = field.load(family, Register(word as u8));
+            word += field.words(family);
+            load
+        })
+        .collect()
+}
+
+pub(super) fn join(fields: &[Field], family: Family) -> String {
+    fields.iter().map(|field| field.text(family)).collect::<Vec<_>>().join(" . ")
+}
+
+/// One entry of tag, length and content.
+pub(super) fn note(tag: u8, content: &[u8]) -> Vec<u8> {
+    [&[tag, content.len() as u8], content].concat()
+}

@@ -1,0 +1,96 @@
+//! nftables mode: Services are only elements of a few named maps, so that the number of rules does not depend on the
+//! number of Services.
+//!
+//! ```text
+//! nat prerouting ─┐
+//! nat output ─────┴► dispatch ─ services, nodeports ─► route chains ─► pool chains ─ endpoints ─► dnat
+//!                              (who is asked)          (who asks)      (one chain per number of endpoints)
+//! nat postrouting ─► masquerade what a route chain has marked, and hairpins
+//! ```
+
+mod apply;
+mod chains;
+mod cleanup;
+mod codec;
+mod elements;
+mod fields;
+mod listing;
+mod objects;
+mod read;
+mod render;
+mod routes;
+mod rules;
+mod sets;
+mod simulate;
+mod trace;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use portolan_kernel::nftables::Family as TableFamily;
+use portolan_model::Family;
+use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
+
+pub use apply::NftablesKernel;
+pub use cleanup::cleanup;
+pub use listing::listing;
+pub use objects::{Chain, Key, Value};
+pub use rules::Rule;
+pub use sets::SetName;
+
+use crate::{Dataplane, Objects};
+
+/// The only table that is ever touched, once in each family.
+pub const TABLE: &str = "portolan";
+
+/// The mode and what can be configured about it.
+pub struct Nftables {
+    /// The bit of the packet mark that says "masquerade".
+    mark: u32,
+    chains: Mutex<SharedChains>,
+}
+
+/// Chains shared by many Services, made once. What they do follows from their name and from how pods are detected.
+#[derive(Default)]
+struct SharedChains {
+    detectors: [Option<LocalDetector>; 2],
+    made: HashMap<(Family, Arc<str>), Arc<Chain>>,
+}
+
+impl Nftables {
+    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    pub fn new(masquerade_bit: u8) -> Self {
+        Self { mark: 1 << (masquerade_bit & 31), chains: Mutex::default() }
+    }
+}
+
+impl Dataplane for Nftables {
+    type Key = Key;
+    type Value = Value;
+
+    fn render_node(&self, node: &NodePlan) -> Objects<Self> {
+        Objects(Family::BOTH.into_iter().flat_map(|family| render::node(self, node, family)).collect())
+    }
+
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
+        Objects(render::service(self, node, service).into_iter().collect())
+    }
+
+    fn is_shared(&self, key: &Key) -> bool {
+        match key {
+            Key::Chain(..) | Key::Set(..) => true,
+            Key::Element(_, set, _) => set.is_shared(),
+        }
+    }
+
+    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, node, packet)
+    }
+}
+
+fn table_family(family: Family) -> TableFamily {
+    match family {
+        Family::V4 => TableFamily::Ip,
+        Family::V6 => TableFamily::Ip6,
+    }
+}

@@ -1,0 +1,127 @@
+//! The kernel objects of this mode: sets, chains with their rules, and elements.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_kernel::nftables::{Hook, SetSpec, Verdict};
+use portolan_model::Family;
+
+use super::elements::ElementKey;
+use super::rules::Rule;
+use super::sets::SetName;
+use super::table_family;
+
+/// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Set(Family, Arc<str>),
+    Chain(Family, Arc<str>),
+    Element(Family, SetName, ElementKey),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Set(Arc<SetSpec>),
+    Chain(Arc<Chain>),
+    /// An element that says no more than that it is there.
+    Member,
+    /// Boxed because most elements are endpoints.
+    Verdict(Box<Target>),
+    Endpoint(IpAddr, u16),
+    /// An element that somebody else wrote, in a form that we never write.
+    Foreign(Box<[u8]>),
+}
+
+/// Where an element leads, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub verdict: Verdict,
+    pub comment: Option<Arc<str>>,
+}
+
+impl Value {
+    pub(super) fn verdict(verdict: Verdict, comment: Option<Arc<str>>) -> Self {
+        Self::Verdict(Box::new(Target { verdict, comment }))
+    }
+}
+
+/// A chain with all its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    pub hook: Option<Hook>,
+    pub rules: Vec<Rule>,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(family, name) => write!(formatter, "set {} {name}", table_family(*family)),
+            Self::Chain(family, name) => write!(formatter, "chain {} {name}", table_family(*family)),
+            Self::Element(family, set, key) => {
+                write!(formatter, "element {} {} {key}", table_family(*family), set.name())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(_) | Self::Member => Ok(()),
+            Self::Chain(chain) => write!(formatter, "{chain}"),
+            Self::Verdict(target) => {
+                write!(formatter, " : {}", verdict_text(&target.verdict))?;
+                target.comment.iter().try_for_each(|comment| write!(formatter, "  # {comment}"))
+            }
+            Self::Endpoint(address, port) => write!(formatter, " : {address} . {port}"),
+            Self::Foreign(bytes) => write!(formatter, " : {bytes:02x?}"),
+        }
+    }
+}
+
+/// One rule on a line of its own, indented.
+impl fmt::Display for Chain {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(hook) = &self.hook {
+            write!(formatter, "\n    {}", hook_text(hook))?;
+        }
+        self.rules.iter().try_for_each(|rule| write!(formatter, "\n    {rule}"))
+    }
+}
+
+pub(super) fn verdict_text(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Accept => "accept".into(),
+        Verdict::Drop => "drop".into(),
+        Verdict::Return => "return".into(),
+        Verdict::Continue => "continue".into(),
+        Verdict::Jump(chain) => format!("jump {chain}"),
+        Verdict::Goto(chain) => format!("goto {chain}"),
+    }
+}
+
+/// The line by which `nft list` shows a hook. It names the priorities that have names at that hook.
+pub(super) fn hook_text(hook: &Hook) -> String {
+    use portolan_kernel::nftables::HookPoint;
+    let kind = format!("{:?}", hook.kind).to_lowercase();
+    let point = format!("{:?}", hook.point).to_lowercase();
+    let priority = match (hook.point, hook.priority) {
+        (HookPoint::Prerouting, -100) => "dstnat".into(),
+        (HookPoint::Prerouting, -90) => "dstnat + 10".into(),
+        (HookPoint::Postrouting, 100) => "srcnat".into(),
+        (_, number) => number.to_string(),
+    };
+    format!("type {kind} hook {point} priority {priority}; policy accept;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A large cluster has hundreds of thousands of these at once, for the moment of the first sync.
+    #[test]
+    fn objects_are_small() {
+        assert!(size_of::<(Key, Value)>() <= 64, "{}", size_of::<(Key, Value)>());
+    }
+}

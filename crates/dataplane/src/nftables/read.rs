@@ -1,0 +1,60 @@
+//! What the kernel's table holds, as objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use portolan_kernel::nftables::Nftables as Handle;
+use portolan_model::Family;
+
+use super::codec::decode;
+use super::objects::{Chain, Key, Value};
+use super::rules::Rule;
+use super::sets::SetName;
+use super::{Nftables, TABLE, table_family};
+use crate::{Error, Objects};
+
+/// Sets that belong to one rule have such names; they come and go with the rule.
+const ANONYMOUS: &str = "__";
+
+/// Adds the table of one family; false if its sets have another layout than ours.
+pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<bool, Error> {
+    read_chains(handle, family, objects)?;
+    let mut is_ours = true;
+    for (name, spec) in handle.sets(table_family(family), TABLE)? {
+        if name.starts_with(ANONYMOUS) {
+            continue;
+        }
+        let known = SetName::from_name(&name);
+        is_ours &= known.is_none_or(|set| set.spec(family) == spec);
+        objects.0.insert(Key::Set(family, name.into()), Value::Set(Arc::new(spec)));
+        if let Some(set) = known.filter(|set| is_ours && !set.is_learned()) {
+            read_elements(handle, family, set, objects)?;
+        }
+    }
+    Ok(is_ours)
+}
+
+fn read_chains(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<(), Error> {
+    let mut rules: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
+    for (chain, expressions) in handle.rules(table_family(family), TABLE)? {
+        rules.entry(chain).or_default().push(Rule::read(expressions));
+    }
+    for (name, hook) in handle.chains(table_family(family), TABLE)? {
+        let chain = Chain { hook, rules: rules.remove(&name).unwrap_or_default() };
+        objects.0.insert(Key::Chain(family, name.into()), Value::Chain(Arc::new(chain)));
+    }
+    Ok(())
+}
+
+fn read_elements(
+    handle: &mut Handle,
+    family: Family,
+    set: SetName,
+    objects: &mut Objects<Nftables>,
+) -> Result<(), Error> {
+    handle.elements(table_family(family), TABLE, set.name(), &mut |element| {
+        let (key, value) = decode(set, family, element);
+        objects.0.insert(Key::Element(family, set, key), value);
+    })?;
+    Ok(())
+}

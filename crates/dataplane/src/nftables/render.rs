@@ -1,0 +1,161 @@
+//! From plan to objects.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use portolan_kernel::nftables::Verdict;
+use portolan_model::Family;
+use portolan_plan::{Frontend, FrontendAddress, NodePlan, NodePortMatch, Pool, ServicePlan};
+
+use super::chains::{learner, learner_name, learning_chains, node_chains};
+use super::elements::{ElementKey, SourceKey};
+use super::objects::{Chain, Key, Value};
+use super::routes::{LOCAL_OFFSET, Shape};
+use super::sets::SetName;
+use super::{Nftables, SharedChains};
+
+type Object = (Key, Value);
+
+const LONGEST_COMMENT: usize = 128;
+
+/// What a node has even without Services.
+pub(super) fn node(mode: &Nftables, node: &NodePlan, family: Family) -> Vec<Object> {
+    let plan = node.family(family);
+    let mut objects: Vec<Object> = SetName::ALL.into_iter().map(|set| set_object(set, family)).collect();
+    for (name, chain) in node_chains(family, plan, mode.mark) {
+        objects.push((Key::Chain(family, name), Value::Chain(Arc::new(chain))));
+    }
+    if let NodePortMatch::Only(addresses) = &plan.node_ports {
+        let element = |address| Key::Element(family, SetName::NodePortAddresses, ElementKey::Address(address));
+        let served = addresses.iter().copied().filter(|address| Family::of(*address) == family);
+        objects.extend(served.map(|address| (element(address), Value::Member)));
+    }
+    objects
+}
+
+fn set_object(set: SetName, family: Family) -> Object {
+    (Key::Set(family, set.name().into()), Value::Set(Arc::new(set.spec(family))))
+}
+
+pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -> Vec<Object> {
+    let mut objects = Vec::with_capacity(8 + service.frontends.len() * (2 + service.cluster.len()));
+    let comment = comment(service);
+    for frontend in &service.frontends {
+        let shape = shape(mode, node, service, frontend);
+        shared_chains(mode, &shape, &mut objects);
+        objects.push(entry(service, frontend, &shape, &comment));
+        slots(service, frontend, &mut objects);
+        sources(service, frontend, &mut objects);
+        owned_address(service, frontend, &mut objects);
+        learners(mode, node, service, frontend, &mut objects);
+    }
+    hairpins(service, &mut objects);
+    objects
+}
+
+/// The name of the Service port, as far as `nft` takes comments.
+fn comment(service: &ServicePlan) -> Arc<str> {
+    let name = service.key.to_string();
+    name[..name.floor_char_boundary(LONGEST_COMMENT)].into()
+}
+
+fn shape<'a>(mode: &Nftables, node: &'a NodePlan, service: &ServicePlan, frontend: &Frontend) -> Shape<'a> {
+    Shape {
+        family: service.key.family,
+        is_node_port: Shape::is_node_port(frontend.address),
+        remembers_clients: service.affinity_seconds.is_some(),
+        has_sources: frontend.sources.is_some(),
+        routes: frontend.routes,
+        cluster_size: service.cluster.len(),
+        local_size: service.local.len(),
+        node,
+        mark: mode.mark,
+    }
+}
+
+fn shared_chains(mode: &Nftables, shape: &Shape<'_>, objects: &mut Vec<Object>) {
+    for (name, part) in shape.chains() {
+        let chain = mode.shared_chain(shape.node, shape.family, &name, || shape.build(part).1);
+        objects.push((Key::Chain(shape.family, name), Value::Chain(chain)));
+    }
+}
+
+impl Nftables {
+    fn shared_chain(
+        &self,
+        node: &NodePlan,
+        family: Family,
+        name: &Arc<str>,
+        build: impl FnOnce() -> Chain,
+    ) -> Arc<Chain> {
+        let mut chains = self.chains.lock().expect("nobody panics while holding the chains");
+        let detectors = node.families.each_ref().map(|family| family.pods.clone());
+        if chains.detectors != detectors {
+            *chains = SharedChains { detectors, made: HashMap::new() };
+        }
+        chains.made.entry((family, name.clone())).or_insert_with(|| Arc::new(build())).clone()
+    }
+}
+
+fn element(service: &ServicePlan, set: SetName, key: ElementKey, value: Value) -> Object {
+    (Key::Element(service.key.family, set, key), value)
+}
+
+fn entry(service: &ServicePlan, frontend: &Frontend, shape: &Shape<'_>, comment: &Arc<str>) -> Object {
+    let set = vip_or_node_port(frontend, SetName::Services, SetName::NodePorts);
+    let verdict = Verdict::Goto(shape.entry());
+    let key = ElementKey::frontend(frontend.address, service.protocol());
+    element(service, set, key, Value::verdict(verdict, Some(comment.clone())))
+}
+
+/// The endpoints of both pools, as far as the frontend uses them.
+fn slots(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
+    let set = vip_or_node_port(frontend, SetName::Endpoints, SetName::NodePortEndpoints);
+    for (pool, offset) in [(Pool::Cluster, 0), (Pool::Local, LOCAL_OFFSET)] {
+        if !frontend.routes.use_pool(pool) {
+            continue;
+        }
+        for (endpoint, slot) in service.pool(pool).iter().zip(offset..) {
+            let key = ElementKey::slot(frontend.address, service.protocol(), slot);
+            objects.push(element(service, set, key, Value::Endpoint(endpoint.address, endpoint.port)));
+        }
+    }
+}
+
+fn sources(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
+    let FrontendAddress::Vip(address, port) = frontend.address else { return };
+    for range in frontend.sources.iter().flatten() {
+        let source = SourceKey { address, port, protocol: service.protocol(), range: *range };
+        objects.push(element(service, SetName::Sources, ElementKey::Source(Box::new(source)), Value::Member));
+    }
+}
+
+fn owned_address(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
+    if let (true, FrontendAddress::Vip(address, _)) = (frontend.kind.owns_address(), frontend.address) {
+        objects.push(element(service, SetName::ClusterIps, ElementKey::Address(address), Value::Member));
+    }
+}
+
+fn learners(mode: &Nftables, node: &NodePlan, service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
+    let Some(seconds) = service.affinity_seconds else { return };
+    let family = service.key.family;
+    for (name, chain) in learning_chains(family).into_iter().chain([learner(family, seconds)]) {
+        let chain = mode.shared_chain(node, family, &name, || chain);
+        objects.push((Key::Chain(family, name), Value::Chain(chain)));
+    }
+    let set = vip_or_node_port(frontend, SetName::Learners, SetName::NodePortLearners);
+    let key = ElementKey::frontend(frontend.address, service.protocol());
+    let verdict = Verdict::Goto(learner_name(seconds));
+    objects.push(element(service, set, key, Value::verdict(verdict, None)));
+}
+
+fn hairpins(service: &ServicePlan, objects: &mut Vec<Object>) {
+    for endpoint in service.cluster.iter().chain(&service.local).filter(|endpoint| endpoint.may_be_here) {
+        let key = ElementKey::Hairpin(endpoint.address);
+        objects.push(element(service, SetName::Hairpins, key, Value::Member));
+    }
+}
+
+fn vip_or_node_port(frontend: &Frontend, vip: SetName, node_port: SetName) -> SetName {
+    if Shape::is_node_port(frontend.address) { node_port } else { vip }
+}

@@ -1,0 +1,180 @@
+//! Chains that many Services share: who asks decides the pool, and the pool's size decides the draw.
+//!
+//! Their names say what they do, so that `goto sources-snat-cluster-3` in a listing needs no explanation: only listed
+//! sources, masqueraded, to one of three endpoints of the cluster pool.
+
+use std::sync::Arc;
+
+use portolan_model::Family;
+use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
+
+use super::chains::{Named, refusal_name, regular};
+use super::fields::{Draw, Field};
+use super::rules::{Rule, RuleBuilder, rule};
+use super::sets::SetName;
+
+/// Slots of the local pool begin here, so that both pools of a frontend fit into one map.
+pub(super) const LOCAL_OFFSET: u32 = 65_536;
+
+/// Everything by which one frontend's way differs from another's.
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'a> {
+    pub(super) family: Family,
+    pub(super) is_node_port: bool,
+    pub(super) remembers_clients: bool,
+    pub(super) has_sources: bool,
+    pub(super) routes: Routes,
+    pub(super) cluster_size: usize,
+    pub(super) local_size: usize,
+    pub(super) node: &'a NodePlan,
+    pub(super) mark: u32,
+}
+
+impl Shape<'_> {
+    pub(super) fn is_node_port(address: FrontendAddress) -> bool {
+        matches!(address, FrontendAddress::NodePort(_))
+    }
+
+    /// The chain that the frontend's element leads to.
+    pub(super) fn entry(&self) -> Arc<str> {
+        match self.has_sources {
+            true => format!("sources-{}", self.routes_name()).into(),
+            false => self.routes_name(),
+        }
+    }
+
+    /// The names of all chains on the way, without building them.
+    pub(super) fn chains(&self) -> Vec<(Arc<str>, Part)> {
+        let mut chains = Vec::new();
+        if self.has_sources {
+            chains.push((self.entry(), Part::Sources));
+        }
+        if !self.is_plain() {
+            chains.push((self.routes_name(), Part::Routes));
+        }
+        for pool in self.pools() {
+            chains.push((self.pool_name(pool), Part::Pool(pool)));
+        }
+        chains
+    }
+
+    pub(super) fn build(&self, part: Part) -> Named {
+        match part {
+            Part::Sources => (self.entry(), regular(self.source_rules())),
+            Part::Routes => (self.routes_name(), regular(self.route_rules())),
+            Part::Pool(pool) => (self.pool_name(pool), regular(self.pool_rules(pool))),
+        }
+    }
+
+    fn pools(&self) -> impl Iterator<Item = Pool> {
+        let routes = [self.routes.pod, self.routes.node, self.routes.outside];
+        [Pool::Cluster, Pool::Local]
+            .into_iter()
+            .filter(move |pool| routes.iter().any(|route| route.verdict == Verdict::Forward(*pool)))
+    }
+
+    /// All routes are the same and need nothing of their own: the pool or refusal chain itself is the entry.
+    fn is_plain(&self) -> bool {
+        let Routes { pod, node, outside } = self.routes;
+        pod == node && node == outside && !pod.masquerade
+    }
+
+    fn routes_name(&self) -> Arc<str> {
+        let Routes { pod, node, outside } = self.routes;
+        let name = |route| self.route_name(route);
+        match (pod == node, node == outside) {
+            (true, true) => name(pod).into(),
+            (false, true) => format!("pods-{}-others-{}", name(pod), name(node)).into(),
+            _ if pod == outside => format!("node-{}-others-{}", name(node), name(pod)).into(),
+            _ => format!("pods-{}-node-{}-others-{}", name(pod), name(node), name(outside)).into(),
+        }
+    }
+
+    fn route_name(&self, route: Route) -> String {
+        let target = self.target(route.verdict);
+        if route.masquerade { format!("snat-{target}") } else { target.to_string() }
+    }
+
+    fn target(&self, verdict: Verdict) -> Arc<str> {
+        match verdict {
+            Verdict::Forward(pool) => self.pool_name(pool),
+            Verdict::Refuse(refusal) => refusal_name(refusal),
+        }
+    }
+
+    fn pool_name(&self, pool: Pool) -> Arc<str> {
+        let kind = if self.is_node_port { "nodeport-" } else { "" };
+        let memory = if self.remembers_clients { "sticky-" } else { "" };
+        format!("{kind}{memory}{pool}-{}", self.size(pool)).into()
+    }
+
+    fn size(&self, pool: Pool) -> usize {
+        match pool {
+            Pool::Cluster => self.cluster_size,
+            Pool::Local => self.local_size,
+        }
+    }
+
+    fn source_rules(&self) -> Vec<Rule> {
+        let fields = &[Field::Destination, Field::Protocol, Field::Port, Field::Source];
+        vec![
+            rule(self.family).member(fields, SetName::Sources).go_to(&self.routes_name()),
+            rule(self.family).go_to(&refusal_name(Refusal::Drop(Reason::SourceNotAllowed))),
+        ]
+    }
+
+    /// Tests for pods first, then for the node, as the plan's origins do; whoever remains is outside.
+    fn route_rules(&self) -> Vec<Rule> {
+        let Routes { pod, node, outside } = self.routes;
+        let mut rules = Vec::new();
+        if let Some(detector) = self.node.family(self.family).pods.as_ref().filter(|_| pod != node || pod != outside) {
+            rules.extend(self.route(pod, || detected(rule(self.family), detector)));
+        }
+        if node != outside {
+            rules.extend(self.route(node, || rule(self.family).source_is_local()));
+        }
+        rules.extend(self.route(outside, || rule(self.family)));
+        rules
+    }
+
+    fn route(&self, route: Route, test: impl Fn() -> RuleBuilder) -> Vec<Rule> {
+        let mark = route.masquerade.then(|| test().set_mark(self.mark).done());
+        mark.into_iter().chain([test().go_to(&self.target(route.verdict))]).collect()
+    }
+
+    /// The last rule only meets packets that fall into the moment of a change: without it they would go on
+    /// untranslated and the kernel would remember them so; dropped, the client's next packet finds the new state.
+    fn pool_rules(&self, pool: Pool) -> Vec<Rule> {
+        let (slots, offset) = (self.size(pool) as u32, if pool == Pool::Local { LOCAL_OFFSET } else { 0 });
+        let (fields, set): (&[Field], _) = match self.is_node_port {
+            true => (&[Field::Protocol, Field::Port], SetName::NodePortEndpoints),
+            false => (&[Field::Destination, Field::Protocol, Field::Port], SetName::Endpoints),
+        };
+        let client = &[Field::Source, Field::Destination, Field::Protocol, Field::Port];
+        let remembered = || rule(self.family).translate(client, None, SetName::Affinity);
+        let draw = match self.remembers_clients {
+            true => Draw::ByClient { slots, offset },
+            false => Draw::Random { slots, offset },
+        };
+        let mut rules: Vec<Rule> = self.remembers_clients.then(remembered).into_iter().collect();
+        rules.push(rule(self.family).translate(fields, Some(draw), set));
+        rules.push(rule(self.family).drop());
+        rules
+    }
+}
+
+/// Which of a shape's chains.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Sources,
+    Routes,
+    Pool(Pool),
+}
+
+fn detected(builder: RuleBuilder, detector: &LocalDetector) -> RuleBuilder {
+    match detector {
+        LocalDetector::Source(range) => builder.source_in(range),
+        LocalDetector::Interface(name) => builder.interface(name),
+        LocalDetector::InterfacePrefix(prefix) => builder.interface_prefix(prefix),
+    }
+}

@@ -1,0 +1,183 @@
+//! The sets and maps of the table: the only place where Services appear.
+
+use portolan_kernel::nftables::{SetData, SetSpec};
+use portolan_model::Family;
+
+use super::fields::{ENDPOINT, Field, note};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SetName {
+    /// VIP frontend → what to do.
+    Services,
+    /// Node port → what to do.
+    NodePorts,
+    /// VIP frontend and slot → endpoint.
+    Endpoints,
+    /// Node port and slot → endpoint.
+    NodePortEndpoints,
+    /// Addresses that belong to Services alone.
+    ClusterIps,
+    /// Where node ports are served, unless everywhere.
+    NodePortAddresses,
+    /// Frontend and source that may use it.
+    Sources,
+    /// Endpoints that may be clients of their own Service.
+    Hairpins,
+    /// Client and destination → the endpoint that the client was given. Filled by the kernel itself.
+    Affinity,
+    /// VIP frontends whose clients are to be remembered, and for how long.
+    Learners,
+    /// The same for node ports.
+    NodePortLearners,
+}
+
+/// The kernel's own limit for a set that packets fill, as `nft` chooses it.
+const AFFINITY_SIZE: u32 = 65_535;
+
+impl SetName {
+    pub const ALL: [Self; 11] = [
+        Self::Services,
+        Self::NodePorts,
+        Self::Endpoints,
+        Self::NodePortEndpoints,
+        Self::ClusterIps,
+        Self::NodePortAddresses,
+        Self::Sources,
+        Self::Hairpins,
+        Self::Affinity,
+        Self::Learners,
+        Self::NodePortLearners,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Services => "services",
+            Self::NodePorts => "nodeports",
+            Self::Endpoints => "endpoints",
+            Self::NodePortEndpoints => "nodeport-endpoints",
+            Self::ClusterIps => "cluster-ips",
+            Self::NodePortAddresses => "nodeport-addresses",
+            Self::Sources => "sources",
+            Self::Hairpins => "hairpins",
+            Self::Affinity => "affinity",
+            Self::Learners => "learners",
+            Self::NodePortLearners => "nodeport-learners",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|set| set.name() == name)
+    }
+
+    pub(super) fn fields(self) -> &'static [Field] {
+        use Field::{Choice, Destination, Port, Protocol, Source};
+        match self {
+            Self::Services | Self::Learners => &[Destination, Protocol, Port],
+            Self::NodePorts | Self::NodePortLearners => &[Protocol, Port],
+            Self::Endpoints => &[Destination, Protocol, Port, Choice],
+            Self::NodePortEndpoints => &[Protocol, Port, Choice],
+            Self::ClusterIps | Self::NodePortAddresses => &[Destination],
+            Self::Sources => &[Destination, Protocol, Port, Source],
+            Self::Hairpins => &[Source, Destination],
+            Self::Affinity => &[Source, Destination, Protocol, Port],
+        }
+    }
+
+    pub(super) fn data(self) -> Data {
+        match self {
+            Self::Services | Self::NodePorts | Self::Learners | Self::NodePortLearners => Data::Verdict,
+            Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
+            Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
+        }
+    }
+
+    /// Filled by packets, not by us: never an object.
+    pub(super) fn is_learned(self) -> bool {
+        self == Self::Affinity
+    }
+
+    /// Several ports of a Service, or several Services, may want the same element.
+    pub(super) fn is_shared(self) -> bool {
+        matches!(self, Self::ClusterIps | Self::Hairpins)
+    }
+
+    /// The line by which `nft list` shows the type.
+    pub(super) fn type_text(self, family: Family) -> String {
+        let is_typeof = !self.user_data(family).is_empty();
+        let words = |fields: &[Field]| {
+            let word = |field: &Field| if is_typeof { field.text(family) } else { field.type_text(family).into() };
+            fields.iter().map(word).collect::<Vec<_>>().join(" . ")
+        };
+        let keyword = if is_typeof { "typeof" } else { "type" };
+        match self.data() {
+            Data::None => format!("{keyword} {}", words(self.fields())),
+            Data::Verdict => format!("{keyword} {} : verdict", words(self.fields())),
+            Data::Endpoint => format!("{keyword} {} : {}", words(self.fields()), words(ENDPOINT)),
+        }
+    }
+
+    pub(super) fn spec(self, family: Family) -> SetSpec {
+        SetSpec {
+            key_type: concatenated(self.fields().iter().map(|field| field.type_number(family))),
+            key_fields: self.fields().iter().map(|field| field.length(family)).collect(),
+            data: self.data().spec(family),
+            interval: self == Self::Sources,
+            dynamic: self.is_learned(),
+            timeout: self.is_learned(),
+            size: self.is_learned().then_some(AFFINITY_SIZE),
+            user_data: self.user_data(family),
+        }
+    }
+
+    /// A slot number has no type name, so that `nft` needs to be told which expressions make up the key.
+    fn user_data(self, family: Family) -> Vec<u8> {
+        match self {
+            Self::Endpoints | Self::NodePortEndpoints => typeof_user_data(family, self.fields()),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    None,
+    Verdict,
+    Endpoint,
+}
+
+impl Data {
+    fn spec(self, family: Family) -> SetData {
+        match self {
+            Self::None => SetData::None,
+            Self::Verdict => SetData::Verdict,
+            Self::Endpoint => SetData::Value {
+                data_type: concatenated(ENDPOINT.iter().map(|field| field.type_number(family))),
+                length: ENDPOINT.iter().map(|field| field.words(family) * 4).sum(),
+            },
+        }
+    }
+}
+
+/// `nft` packs the type numbers of a concatenation into six bits each.
+fn concatenated(types: impl Iterator<Item = u32>) -> u32 {
+    types.fold(0, |all, one| (all << 6) | one)
+}
+
+/// `nft`'s own notes about a set: byte orders (left unsaid), then the expressions of key and data.
+fn typeof_user_data(family: Family, key: &[Field]) -> Vec<u8> {
+    [
+        note(0, &[0; 4]),
+        note(1, &[0; 4]),
+        note(3, &concatenation_note(family, key)),
+        note(4, &concatenation_note(family, ENDPOINT)),
+        note(6, &[0; 4]),
+    ]
+    .concat()
+}
+
+fn concatenation_note(family: Family, fields: &[Field]) -> Vec<u8> {
+    const CONCATENATION: u32 = 13;
+    let parts: Vec<Vec<u8>> =
+        fields.iter().enumerate().map(|(index, field)| note(index as u8, &field.typeof_note(family))).collect();
+    [note(0, &CONCATENATION.to_ne_bytes()), note(1, &parts.concat())].concat()
+}

@@ -1,0 +1,101 @@
+//! What is, or should be, in the kernel; and the difference between two such states.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Dataplane;
+
+/// A set of kernel objects by name.
+pub struct Objects<D: Dataplane + ?Sized>(pub BTreeMap<D::Key, D::Value>);
+
+impl<D: Dataplane + ?Sized> Objects<D> {
+    pub fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+/// What to write. A replaced object stands in both halves, with its old and its new content.
+pub struct Change<D: Dataplane + ?Sized> {
+    pub removed: BTreeMap<D::Key, D::Value>,
+    pub added: BTreeMap<D::Key, D::Value>,
+}
+
+impl<D: Dataplane + ?Sized> Change<D> {
+    /// Walks both in order and keeps what differs; nothing is copied.
+    pub fn between(before: Objects<D>, after: Objects<D>) -> Self {
+        if before.0.is_empty() {
+            return Self { removed: BTreeMap::new(), added: after.0 };
+        }
+        let mut change = Self { removed: BTreeMap::new(), added: BTreeMap::new() };
+        let mut after = after.0.into_iter().peekable();
+        for (key, old) in before.0 {
+            while let Some((key, new)) = after.next_if(|(next, _)| *next < key) {
+                change.added.insert(key, new);
+            }
+            let same_key = after.next_if(|(next, _)| *next == key);
+            if same_key.as_ref().is_none_or(|(_, new)| *new != old) {
+                change.added.extend(same_key);
+                change.removed.insert(key, old);
+            }
+        }
+        change.added.extend(after);
+        change
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// How many objects differ.
+    pub fn len(&self) -> usize {
+        self.removed.len() + self.added.keys().filter(|key| !self.removed.contains_key(key)).count()
+    }
+
+    /// The objects that the change was made from, changed.
+    pub fn apply_to(&self, objects: &mut Objects<D>) {
+        for key in self.removed.keys() {
+            objects.0.remove(key);
+        }
+        objects.0.extend(self.added.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+}
+
+impl<D: Dataplane + ?Sized> Clone for Objects<D> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<D: Dataplane + ?Sized> Default for Objects<D> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<D: Dataplane + ?Sized> PartialEq for Objects<D> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<D: Dataplane + ?Sized> fmt::Display for Objects<D> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(key, value)| writeln!(formatter, "{key}{value}"))
+    }
+}
+
+impl<D: Dataplane + ?Sized> fmt::Debug for Objects<D> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// One line per object: `-` goes, `+` comes, and a replaced object shows both.
+impl<D: Dataplane + ?Sized> fmt::Display for Change<D> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines: Vec<(&D::Key, char, &D::Value)> = self.removed.iter().map(|(k, v)| (k, '-', v)).collect();
+        lines.extend(self.added.iter().map(|(key, value)| (key, '+', value)));
+        lines.sort_by(|left, right| left.0.cmp(right.0));
+        lines.iter().try_for_each(|(key, sign, value)| writeln!(formatter, "{sign} {key}{value}"))
+    }
+}

@@ -1,0 +1,62 @@
+//! Random histories of a cluster: whatever happened before, the kernel ends up with the plan of the last state.
+
+#[path = "../../plan/tests/history/mod.rs"]
+mod history;
+
+use std::time::Duration;
+
+use history::{Happening, beginning, config, happen, history};
+use portolan_dataplane::fake::FakeKernel;
+use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::{Observe, Program, Reconciler, render};
+use portolan_plan::{Plan, plan};
+use proptest::prelude::*;
+
+/// Plays a history with one sync per happening, and gives the last plan.
+fn play<K: Program<Nftables>>(history: &[Happening], reconciler: &mut Reconciler<Nftables, K>) -> Plan {
+    let (mut snapshot, mut last) = (beginning(), Plan::default());
+    for happening in history {
+        happen(&mut snapshot, happening);
+        last = plan(&snapshot, &last, &config());
+        while reconciler.sync(&last, &|| Duration::ZERO).is_err() {}
+    }
+    last
+}
+
+/// HISTORIES=10 for a slow machine.
+fn cases(usual: u32) -> u32 {
+    std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(2000), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_failing_kernel_ends_up_with_the_plan(history in history(), seed in any::<u64>()) {
+        let mut reconciler = Reconciler::new(Nftables::new(14), FakeKernel::failing(10, seed));
+        let last = play(&history, &mut reconciler);
+        prop_assert!(reconciler.kernel().objects == render(&Nftables::new(14), &last));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(500), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The real kernel keeps its table from one history to the next, as a restarted daemon would find it.
+    #[test]
+    fn the_real_kernel_ends_up_with_the_plan(history in history()) {
+        in_private_namespace();
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+        let last = play(&history, &mut reconciler);
+        let held = reconciler.kernel().read().unwrap();
+        prop_assert!(held == render(&Nftables::new(14), &plan(last.facts(), &Plan::default(), &config())));
+    }
+}
+
+/// Enters a namespace of its own once for each thread that tests.
+fn in_private_namespace() {
+    use std::cell::OnceCell;
+    thread_local!(static ENTERED: OnceCell<()> = const { OnceCell::new() });
+    let enter = || portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    ENTERED.with(|entered| *entered.get_or_init(enter));
+}

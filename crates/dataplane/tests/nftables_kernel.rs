@@ -1,0 +1,231 @@
+//! The mode in a real kernel: what is programmed reads back the same, and `nft` lists it as we say it.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_dataplane::nftables::{Nftables, NftablesKernel, listing};
+use portolan_dataplane::{Reconciler, render, verify};
+use portolan_model::{
+    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
+    SlicePort, Slices, Snapshot, TrafficPolicy,
+};
+use portolan_plan::{AddressSelector, DetectLocal, Plan, PlanConfig, plan};
+
+fn service(name: &str, cluster_ips: &[&str]) -> Service {
+    let mut service = Service::empty(ServiceName::new("default", name));
+    service.cluster_ips = cluster_ips.iter().map(|address| address.parse().expect("an address")).collect();
+    let port = |protocol, node_port| ServicePort { name: "".into(), protocol, port: 80, node_port };
+    service.ports = [port(Protocol::Tcp, Some(30080)), port(Protocol::Udp, None), port(Protocol::Sctp, None)].into();
+    service
+}
+
+fn slices(name: &str, family: Family, addresses: &[(&str, &str)]) -> Slices {
+    let endpoints = addresses.iter().map(|(address, node)| SliceEndpoint {
+        address: address.parse().expect("an address"),
+        conditions: Conditions::READY,
+        node: Some((*node).into()),
+        hints: None,
+        hostname: None,
+    });
+    let port = |protocol| SlicePort { name: "".into(), protocol, port: 8080 };
+    let ports = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(port).into();
+    Slices([Arc::new(Slice { name: name.into(), family, ports, endpoints: endpoints.collect() })].into())
+}
+
+/// Services that between them use every kind of chain and element.
+fn everything() -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    let address = |text: &str| text.parse().expect("an address");
+    snapshot.node = Arc::new(Node {
+        name: "node-a".into(),
+        addresses: [address("192.168.50.1"), address("fd00:50::1")].into(),
+        ..Node::default()
+    });
+    snapshot.service_ranges = ["10.96.0.0/16", "fd00:10:96::/112"].map(|range| range.parse().expect("a range")).into();
+    let mut add = |service: Service, slices: Option<Slices>| {
+        if let Some(slices) = slices {
+            snapshot.slices.insert(service.name.clone(), Arc::new(slices));
+        }
+        snapshot.services.insert(service.name.clone(), Arc::new(service));
+    };
+    let pods = [("10.244.1.2", "node-a"), ("10.244.2.2", "node-b"), ("10.244.2.3", "node-b")];
+    let pods6 = [("fd00:10:244:1::2", "node-a"), ("fd00:10:244:2::2", "node-b")];
+    add(service("plain", &["10.96.0.10", "fd00:10:96::10"]), Some(slices("plain", Family::V4, &pods)));
+    add(service("plain6", &["fd00:10:96::11"]), Some(slices("plain6", Family::V6, &pods6)));
+    add(service("empty", &["10.96.0.12"]), None);
+    let mut sticky = service("sticky", &["10.96.0.13"]);
+    sticky.affinity_seconds = Some(10_800);
+    sticky.ports[0].node_port = Some(30081);
+    add(sticky, Some(slices("sticky", Family::V4, &pods)));
+    let mut sticky6 = service("sticky6", &["fd00:10:96::13"]);
+    sticky6.affinity_seconds = Some(90);
+    add(sticky6, Some(slices("sticky6", Family::V6, &pods6)));
+    for (name, ip, lb, range) in [
+        ("balanced", "10.96.0.14", "198.51.100.14", "203.0.113.0/24"),
+        ("balanced6", "fd00:10:96::14", "2001:db8:51::14", "2001:db8:113::/64"),
+    ] {
+        let mut balanced = service(name, &[ip]);
+        balanced.kind = ServiceKind::LoadBalancer;
+        balanced.load_balancer_ips = [address(lb)].into();
+        balanced.source_ranges = [range.parse().expect("a range")].into();
+        balanced.external_policy = TrafficPolicy::Local;
+        balanced.ports[0].node_port = Some(30082);
+        let pods: &[(&str, &str)] = if name.ends_with('6') { &pods6 } else { &pods };
+        let family = if name.ends_with('6') { Family::V6 } else { Family::V4 };
+        add(balanced, Some(slices(name, family, pods)));
+    }
+    snapshot
+}
+
+fn configurations() -> Vec<PlanConfig> {
+    let with = |detect_local| PlanConfig { detect_local, ..PlanConfig::default() };
+    let ranges = ["10.244.0.0/17", "fd00:10:244::/48"].map(|range| range.parse().expect("a range"));
+    vec![
+        with(DetectLocal::ClusterRange(ranges.into())),
+        with(DetectLocal::BridgeInterface("cbr0".into())),
+        with(DetectLocal::InterfacePrefix("veth".into())),
+        PlanConfig { masquerade_all: true, node_port_addresses: Vec::new(), ..PlanConfig::default() },
+    ]
+}
+
+fn nft_list(family: &str) -> String {
+    let output = Command::new("nft").args(["list", "table", family, "portolan"]).output();
+    let output = output.expect("nft runs (Debian package nftables)");
+    assert!(output.status.success(), "nft list: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("nft prints UTF-8")
+}
+
+/// The lines of a listing, sorted within, because the kernel orders chains by their making and elements by hash.
+fn lines(text: &str) -> Vec<String> {
+    // `nft` puts several short elements on one line.
+    let text = text.replace("elements = {", "").replace(" }", "").replace(", ", "\n");
+    let mut lines: Vec<String> = text.lines().map(|line| line.trim().trim_end_matches(',').to_string()).collect();
+    lines.retain(|line| !line.is_empty());
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_is_programmed_reads_back_and_lists_as_we_say() {
+    portolan_kernel::namespace::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let mode = Nftables::new(14);
+    for config in configurations() {
+        let plan = plan(&everything(), &Plan::default(), &config);
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+        reconciler.sync(&plan, &|| Duration::ZERO).unwrap();
+        let difference = verify(&mode, reconciler.kernel(), &plan).unwrap();
+        assert!(difference.is_empty(), "{difference}");
+        let listed = format!("{}{}", nft_list("ip"), nft_list("ip6"));
+        let (ours, theirs) = (lines(&listing(&render(&mode, &plan))), lines(&listed));
+        let only = |left: &[String], right: &[String]| -> Vec<String> {
+            left.iter().filter(|line| !right.contains(line)).cloned().collect()
+        };
+        assert_eq!(only(&ours, &theirs), Vec::<String>::new(), "lines that nft does not print");
+        assert_eq!(only(&theirs, &ours), Vec::<String>::new(), "lines that only nft prints");
+        assert_eq!(ours, theirs);
+    }
+}
+
+#[test]
+fn a_second_start_writes_nothing() {
+    portolan_kernel::namespace::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
+    let sync = || {
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+        reconciler.sync(&plan, &|| Duration::ZERO).unwrap()
+    };
+    assert!(sync().objects > 0);
+    let generation = |()| portolan_kernel::nftables::Nftables::open().unwrap().generation().unwrap();
+    let before = generation(());
+    assert_eq!(sync().objects, 0);
+    assert_eq!(generation(()), before);
+}
+
+/// Somebody else commits all the time, to a table of their own: our syncs are refused now and then, read again, and
+/// end up right.
+#[test]
+fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // A thread of ours is in our namespace.
+        scope.spawn(|| {
+            let mut handle = portolan_kernel::nftables::Nftables::open().unwrap();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let mut batch = portolan_kernel::nftables::Batch::new();
+                batch.add_table(portolan_kernel::nftables::Family::Ip, "neighbour");
+                batch.delete_table(portolan_kernel::nftables::Family::Ip, "neighbour");
+                handle.commit(batch).unwrap();
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        for _ in 0..10 {
+            portolan_dataplane::nftables::cleanup().unwrap();
+            let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+            let deadline = std::time::Instant::now() + Duration::from_secs(20);
+            while let Err(error) = reconciler.sync(&plan, &|| Duration::ZERO) {
+                assert!(error.is_outdated(), "{error}");
+                assert!(std::time::Instant::now() < deadline, "never got through");
+            }
+            let difference = verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), &plan);
+            assert!(difference.is_ok_and(|difference| difference.is_empty()));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// A table of another layout, as another version might leave it, is replaced in one transaction.
+#[test]
+fn a_table_of_another_layout_is_replaced() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let script =
+        "add table ip portolan; add set ip portolan services { type inet_service; }; add chain ip portolan old";
+    assert!(Command::new("nft").arg(script).status().expect("nft runs (Debian package nftables)").success());
+    let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
+    let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+    reconciler.sync(&plan, &|| Duration::ZERO).unwrap();
+    assert!(verify(&Nftables::new(14), reconciler.kernel(), &plan).unwrap().is_empty());
+    assert!(!nft_list("ip").contains("chain old"));
+}
+
+/// What the kernel refuses leaves everything as it was, says what was refused, and does not spoil the next sync.
+#[test]
+fn a_refused_change_leaves_the_table_as_it_was() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let first = plan(&everything(), &Plan::default(), &PlanConfig::default());
+    let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+    reconciler.sync(&first, &|| Duration::ZERO).unwrap();
+    // Behind our back somebody takes an element away, so that our next change removes what is not there.
+    let script = "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }";
+    assert!(Command::new("nft").arg(script).status().expect("nft runs (Debian package nftables)").success());
+    let before = nft_list("ip");
+    let mut snapshot = everything();
+    let pods = [("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")];
+    snapshot.slices.insert(ServiceName::new("default", "plain"), Arc::new(slices("plain", Family::V4, &pods)));
+    let second = plan(&snapshot, &first, &PlanConfig::default());
+    let error = reconciler.sync(&second, &|| Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("endpoints"), "{error}");
+    assert_eq!(nft_list("ip"), before);
+    reconciler.sync(&second, &|| Duration::ZERO).unwrap();
+    assert!(verify(&Nftables::new(14), reconciler.kernel(), &second).unwrap().is_empty());
+}
+
+/// Interfaces come and go with every pod: that must not cost a look at every Service.
+#[test]
+fn a_new_address_of_the_node_costs_one_element() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let range = "192.168.0.0/16".parse().unwrap();
+    let config = PlanConfig { node_port_addresses: vec![AddressSelector::Range(range)], ..PlanConfig::default() };
+    let mut snapshot = everything();
+    let first = plan(&snapshot, &Plan::default(), &config);
+    let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+    reconciler.sync(&first, &|| Duration::ZERO).unwrap();
+    let interface_addresses = ["192.168.60.1".parse().unwrap(), "172.17.0.1".parse().unwrap()].into();
+    snapshot.node = Arc::new(Node { interface_addresses, ..(*snapshot.node).clone() });
+    let second = plan(&snapshot, &first, &config);
+    let report = reconciler.sync(&second, &|| Duration::ZERO).unwrap();
+    assert_eq!((report.objects, report.services, report.full), (1, 0, false));
+    assert!(verify(&Nftables::new(14), reconciler.kernel(), &second).unwrap().is_empty());
+}
