@@ -1,0 +1,180 @@
+//! Where does this packet go, and why?
+
+use std::net::{IpAddr, SocketAddr};
+
+use portolan_dataplane::{Dataplane, Objects};
+use portolan_model::Protocol;
+use portolan_plan::{Fate, Packet, Plan, Step, Trace, trace};
+use serde::{Deserialize, Serialize};
+
+use crate::table::Style;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PacketQuestion {
+    pub source: IpAddr,
+    pub interface: Option<String>,
+    pub destination: IpAddr,
+    pub port: u16,
+    pub protocol: String,
+}
+
+impl PacketQuestion {
+    pub fn packet(&self) -> Result<Packet, String> {
+        if self.source.is_ipv4() != self.destination.is_ipv4() {
+            return Err(format!("{} and {} are of different address families", self.source, self.destination));
+        }
+        Ok(Packet {
+            source: self.source,
+            interface: self.interface.as_deref().map(Into::into),
+            destination: self.destination,
+            port: self.port,
+            protocol: self.protocol.parse::<Protocol>()?,
+        })
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PacketAnswer {
+    pub packet: String,
+    pub service: Option<String>,
+    /// `forward`, `reject`, `drop` or `pass`.
+    pub fate: String,
+    pub reason: Option<String>,
+    pub explanation: String,
+    pub candidates: Vec<CandidateAnswer>,
+    /// Session affinity of the Service, in seconds.
+    pub affinity_seconds: Option<u32>,
+    /// How the plan decides.
+    pub decisions: Vec<StepAnswer>,
+    /// What the packet meets in the mode's objects.
+    pub objects: Vec<StepAnswer>,
+    /// Whose objects were asked: those that would be programmed, or those that the kernel holds.
+    pub objects_from: String,
+    /// Where plan and objects disagree, in words. Anything here is a fault: of the kernel's state, or of ours.
+    pub disagreement: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CandidateAnswer {
+    pub endpoint: SocketAddr,
+    pub probability: f64,
+    pub masquerade: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepAnswer {
+    pub met: String,
+    pub because: String,
+}
+
+/// Asks the plan and the objects, and holds the two answers against each other.
+pub fn explain_packet<D: Dataplane>(
+    dataplane: &D,
+    plan: &Plan,
+    objects: &Objects<D>,
+    objects_from: &str,
+    packet: &Packet,
+) -> PacketAnswer {
+    let decided = trace(plan, packet);
+    let met = dataplane.trace(objects, &plan.node, packet);
+    let disagreement = (decided.fate != met.fate)
+        .then(|| format!("the plan says \"{}\", but {objects_from} say \"{}\"", decided.fate, met.fate));
+    let service = decided.service.as_ref().and_then(|key| plan.services.get(key));
+    PacketAnswer {
+        packet: packet.to_string(),
+        service: decided.service.as_ref().map(ToString::to_string),
+        fate: fate_word(&decided.fate).into(),
+        reason: reason(&decided.fate),
+        explanation: explanation(&decided.fate),
+        candidates: candidates(&decided),
+        affinity_seconds: service.and_then(|service| service.affinity_seconds),
+        decisions: steps(&decided.steps),
+        objects: steps(&met.steps),
+        objects_from: objects_from.into(),
+        disagreement,
+    }
+}
+
+fn fate_word(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Forward(_) => "forward",
+        Fate::Refuse(portolan_plan::Refusal::Reject(_)) => "reject",
+        Fate::Refuse(portolan_plan::Refusal::Drop(_)) => "drop",
+        Fate::Pass => "pass",
+    }
+}
+
+fn reason(fate: &Fate) -> Option<String> {
+    match fate {
+        Fate::Refuse(refusal) => Some(refusal.reason().to_string()),
+        Fate::Forward(_) | Fate::Pass => None,
+    }
+}
+
+fn explanation(fate: &Fate) -> String {
+    match fate {
+        Fate::Forward(candidates) if candidates.len() == 1 => "forwarded to the only endpoint".into(),
+        Fate::Forward(candidates) => format!("forwarded to one of {} endpoints", candidates.len()),
+        Fate::Refuse(refusal @ portolan_plan::Refusal::Reject(_)) => {
+            format!("refused at once (ICMP port unreachable): {}", refusal.reason().in_words())
+        }
+        Fate::Refuse(refusal) => format!("dropped without an answer: {}", refusal.reason().in_words()),
+        Fate::Pass => "not touched: no Service has this address and port".into(),
+    }
+}
+
+fn candidates(decided: &Trace) -> Vec<CandidateAnswer> {
+    let Fate::Forward(candidates) = &decided.fate else { return Vec::new() };
+    let probability = 1.0 / candidates.len() as f64;
+    let answer = |it: &portolan_plan::Candidate| CandidateAnswer {
+        endpoint: it.endpoint,
+        probability,
+        masquerade: it.masquerade,
+    };
+    candidates.iter().map(answer).collect()
+}
+
+fn steps(steps: &[Step]) -> Vec<StepAnswer> {
+    steps.iter().map(|step| StepAnswer { met: step.met.clone(), because: step.because.clone() }).collect()
+}
+
+impl PacketAnswer {
+    pub fn text(&self, style: Style) -> String {
+        let mut lines = vec![style.bold(&self.packet), String::new(), "decided".into()];
+        lines.extend(step_lines(&self.decisions, style));
+        lines.push(format!("met in {}", self.objects_from));
+        lines.extend(step_lines(&self.objects, style));
+        lines.push(self.outcome(style));
+        lines.extend(self.candidates.iter().map(|candidate| candidate_line(candidate, style)));
+        if let Some(seconds) = self.affinity_seconds.filter(|_| !self.candidates.is_empty()) {
+            lines.push(format!("  a client stays with its endpoint for {seconds} s after its last new connection"));
+        }
+        if let Some(disagreement) = &self.disagreement {
+            lines.push(style.red(&format!("DISAGREEMENT: {disagreement}")));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn outcome(&self, style: Style) -> String {
+        match self.fate.as_str() {
+            "forward" => style.green(&self.explanation),
+            "pass" => self.explanation.clone(),
+            _ => style.red(&self.explanation),
+        }
+    }
+}
+
+fn step_lines(steps: &[StepAnswer], style: Style) -> Vec<String> {
+    let width = steps.iter().map(|step| step.met.chars().count()).max().unwrap_or(0);
+    let nothing = steps.is_empty().then(|| style.dim("  nothing"));
+    let line =
+        |step: &StepAnswer| format!("  {:<width$}  {}", step.met, style.dim(step.because.trim_start_matches(" : ")));
+    nothing.into_iter().chain(steps.iter().map(line)).collect()
+}
+
+fn candidate_line(candidate: &CandidateAnswer, style: Style) -> String {
+    let source =
+        if candidate.masquerade { "sees the node's address (masquerade)" } else { "sees the client's address" };
+    let endpoint = candidate.endpoint.to_string();
+    format!("  {endpoint:<24} {:>5.1} %  {}", candidate.probability * 100.0, style.dim(source))
+}

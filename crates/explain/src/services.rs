@@ -1,0 +1,129 @@
+//! Which Services does this node serve, and how?
+
+use std::collections::BTreeMap;
+
+use portolan_model::{Service, ServicePortName, TrafficPolicy};
+use portolan_plan::{Plan, ServicePlan};
+use serde::{Deserialize, Serialize};
+
+use crate::table::{Style, table};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ServicesAnswer {
+    pub services: Vec<ServiceRow>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServiceRow {
+    pub service: String,
+    pub protocol: String,
+    pub frontends: Vec<String>,
+    pub endpoints: Vec<String>,
+    pub ready: usize,
+    pub total: usize,
+    pub internal_policy: String,
+    pub external_policy: String,
+    pub affinity_seconds: Option<u32>,
+    /// Addresses that another Service has.
+    pub conflicts: Vec<String>,
+}
+
+pub fn services(plan: &Plan) -> ServicesAnswer {
+    let rows = plan.facts().services.values().flat_map(|service| rows(plan, service));
+    ServicesAnswer { services: rows.collect() }
+}
+
+/// One row for each port; a Service without ports, or without a ClusterIP, still has one.
+fn rows(plan: &Plan, service: &Service) -> Vec<ServiceRow> {
+    let mut ports: BTreeMap<&ServicePortName, Vec<&ServicePlan>> = BTreeMap::new();
+    for (key, port) in plan.port_plans(&service.name) {
+        ports.entry(&key.name).or_default().push(port);
+    }
+    if ports.is_empty() {
+        return vec![row_without_rules(service)];
+    }
+    ports.into_iter().map(|(name, families)| row(plan, service, name, &families)).collect()
+}
+
+fn row_without_rules(service: &Service) -> ServiceRow {
+    let frontend = match &service.external_name {
+        Some(name) => format!("none: ExternalName {name}"),
+        None => "none: headless".into(),
+    };
+    ServiceRow {
+        service: service.name.to_string(),
+        protocol: "-".into(),
+        frontends: vec![frontend],
+        endpoints: Vec::new(),
+        ready: 0,
+        total: 0,
+        internal_policy: policy(service.internal_policy).into(),
+        external_policy: policy(service.external_policy).into(),
+        affinity_seconds: None,
+        conflicts: Vec::new(),
+    }
+}
+
+fn row(plan: &Plan, service: &Service, name: &ServicePortName, families: &[&ServicePlan]) -> ServiceRow {
+    let frontends = families.iter().flat_map(|port| &port.frontends);
+    let endpoints = families.iter().flat_map(|port| &port.cluster);
+    let conflicts = families.iter().flat_map(|port| &port.conflicts);
+    let (ready, total) = count(plan, name);
+    ServiceRow {
+        service: name.to_string(),
+        protocol: name.protocol.to_string(),
+        frontends: frontends.map(|frontend| format!("{} {}", frontend.kind, frontend.address)).collect(),
+        endpoints: endpoints.map(|endpoint| endpoint.socket().to_string()).collect(),
+        ready,
+        total,
+        internal_policy: policy(service.internal_policy).into(),
+        external_policy: policy(service.external_policy).into(),
+        affinity_seconds: service.affinity_seconds,
+        conflicts: conflicts.map(|it| format!("{} belongs to {}", it.address, it.holder)).collect(),
+    }
+}
+
+/// Endpoints that are ready, and all that the slices list for the port.
+fn count(plan: &Plan, name: &ServicePortName) -> (usize, usize) {
+    let Some(slices) = plan.facts().slices.get(&name.service) else { return (0, 0) };
+    let of_port = slices
+        .0
+        .iter()
+        .filter(|slice| slice.ports.iter().any(|port| port.name == name.port && port.protocol == name.protocol));
+    of_port
+        .flat_map(|slice| &slice.endpoints)
+        .fold((0, 0), |(ready, total), endpoint| (ready + usize::from(endpoint.conditions.ready), total + 1))
+}
+
+fn policy(policy: TrafficPolicy) -> &'static str {
+    match policy {
+        TrafficPolicy::Cluster => "Cluster",
+        TrafficPolicy::Local => "Local",
+    }
+}
+
+impl ServicesAnswer {
+    pub fn text(&self, style: Style) -> String {
+        if self.services.is_empty() {
+            return "no Services\n".into();
+        }
+        let rows: Vec<Vec<String>> = self.services.iter().map(cells).collect();
+        table(&["SERVICE", "PROTOCOL", "READY", "FRONTENDS", "POLICY", "AFFINITY"], &rows, style)
+    }
+}
+
+fn cells(row: &ServiceRow) -> Vec<String> {
+    let policy = match (row.internal_policy.as_str(), row.external_policy.as_str()) {
+        ("Cluster", "Cluster") => "Cluster".to_string(),
+        (internal, external) => format!("internal {internal}\nexternal {external}"),
+    };
+    let conflicts = row.conflicts.iter().map(|conflict| format!("({conflict})"));
+    vec![
+        row.service.clone(),
+        row.protocol.clone(),
+        if row.protocol == "-" { "-".into() } else { format!("{}/{}", row.ready, row.total) },
+        row.frontends.iter().cloned().chain(conflicts).collect::<Vec<_>>().join("\n"),
+        policy,
+        row.affinity_seconds.map_or("-".into(), |seconds| format!("{seconds}s")),
+    ]
+}

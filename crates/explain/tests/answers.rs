@@ -1,0 +1,128 @@
+//! Answers as people read them.
+
+use std::sync::Arc;
+
+use portolan_dataplane::nftables::Nftables;
+use portolan_dataplane::{Change, render};
+use portolan_explain::{Style, difference, explain_packet, services, verify_answer};
+use portolan_model::{
+    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
+    SlicePort, Slices, Snapshot,
+};
+use portolan_plan::{DetectLocal, Packet, Plan, PlanConfig, plan};
+
+/// A load balancer's Service with source ranges and these endpoints, and a headless one.
+fn plan_with(endpoints: &[&str]) -> Plan {
+    let mut web = Service::empty(ServiceName::new("default", "web"));
+    web.kind = ServiceKind::LoadBalancer;
+    web.cluster_ips = ["10.96.0.10".parse().expect("an address")].into();
+    web.load_balancer_ips = ["198.51.100.10".parse().expect("an address")].into();
+    web.source_ranges = ["203.0.113.0/24".parse().expect("a range")].into();
+    web.ports = [ServicePort { name: "http".into(), protocol: Protocol::Tcp, port: 80, node_port: Some(30080) }].into();
+    let headless = Service::empty(ServiceName::new("default", "headless"));
+    let node = Node { addresses: ["192.168.50.1".parse().expect("an address")].into(), ..Node::default() };
+    let mut snapshot = Snapshot { node: Arc::new(node), ..Snapshot::default() };
+    snapshot.slices.insert(web.name.clone(), Arc::new(slices(endpoints)));
+    snapshot.services.insert(web.name.clone(), Arc::new(web));
+    snapshot.services.insert(headless.name.clone(), Arc::new(headless));
+    let pods = vec!["10.244.0.0/16".parse().expect("a range")];
+    let config = PlanConfig { detect_local: DetectLocal::ClusterRange(pods), ..PlanConfig::default() };
+    plan(&snapshot, &Plan::default(), &config)
+}
+
+fn slices(addresses: &[&str]) -> Slices {
+    let endpoint = |address: &&str| SliceEndpoint {
+        address: address.parse().expect("an address"),
+        conditions: Conditions::READY,
+        node: None,
+        hints: None,
+        hostname: None,
+    };
+    let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
+    let endpoints = addresses.iter().map(endpoint).collect();
+    Slices([Arc::new(Slice { name: "web".into(), family: Family::V4, ports, endpoints })].into())
+}
+
+fn explained(plan: &Plan, source: &str, destination: &str) -> String {
+    let mode = Nftables::new(14);
+    let destination: std::net::SocketAddr = destination.parse().expect("an address");
+    let packet = Packet {
+        source: source.parse().expect("an address"),
+        interface: None,
+        destination: destination.ip(),
+        port: destination.port(),
+        protocol: Protocol::Tcp,
+    };
+    let answer = explain_packet(&mode, plan, &render(&mode, plan), "the objects", &packet);
+    assert_eq!(answer.disagreement, None);
+    answer.text(Style::PLAIN)
+}
+
+#[test]
+fn a_forwarded_packet_is_explained_to_its_endpoints() {
+    let expected = "\
+203.0.113.9 -> 198.51.100.10:80/tcp
+
+decided
+  203.0.113.9 is outside                                          neither a detected pod nor an address of the node
+  198.51.100.10:80/tcp is a load-balancer IP of default/web:http  status.loadBalancer.ingress
+  one of 2 endpoints of the cluster pool                          traffic from outside to this load-balancer IP uses the cluster pool
+met in the objects
+  map services: 198.51.100.10 . tcp . 80                  goto sources-snat-cluster-2 (default/web:http)
+  set sources: 198.51.100.10 . tcp . 80 . 203.0.113.0/24  is in the set
+  map endpoints: 198.51.100.10 . tcp . 80 . 0             10.244.1.2:8080
+forwarded to one of 2 endpoints
+  10.244.1.2:8080           50.0 %  sees the node's address (masquerade)
+  10.244.2.2:8080           50.0 %  sees the node's address (masquerade)
+";
+    let plan = plan_with(&["10.244.1.2", "10.244.2.2"]);
+    assert_eq!(explained(&plan, "203.0.113.9", "198.51.100.10:80"), expected);
+}
+
+#[test]
+fn a_refused_packet_is_explained_by_its_reason() {
+    let plan = plan_with(&[]);
+    let last = |source, destination| explained(&plan, source, destination).lines().last().unwrap_or("").to_string();
+    assert_eq!(
+        last("192.0.2.1", "198.51.100.10:80"),
+        "dropped without an answer: the client's address is in none of spec.loadBalancerSourceRanges"
+    );
+    assert!(last("10.244.1.2", "10.96.0.10:80").starts_with("refused at once (ICMP port unreachable): no endpoint"));
+    assert!(last("10.244.1.2", "10.96.0.10:81").contains("no such port"));
+    assert_eq!(last("10.244.1.2", "192.0.2.7:80"), "not touched: no Service has this address and port");
+}
+
+#[test]
+fn services_are_a_table() {
+    let expected = "\
+SERVICE           PROTOCOL  READY  FRONTENDS                          POLICY   AFFINITY
+default/headless  -         -      none: headless                     Cluster  -
+default/web:http  tcp       1/1    ClusterIP 10.96.0.10:80            Cluster  -
+                                   load-balancer IP 198.51.100.10:80
+                                   node port *:30080
+";
+    assert_eq!(services(&plan_with(&["10.244.1.2"])).text(Style::PLAIN), expected);
+}
+
+#[test]
+fn a_difference_is_told_as_behaviour_and_as_objects() {
+    let (before, after) = (plan_with(&["10.244.1.2"]), plan_with(&[]));
+    let text = difference(&Nftables::new(14), &before, &after).text(Style::PLAIN);
+    assert!(
+        text.contains("    - to 10.244.1.2:8080, masqueraded, except for pods\n    + reject no-endpoints\n"),
+        "{text}"
+    );
+    assert!(text.contains("  - element ip endpoints 10.96.0.10 . tcp . 80 . 0 : 10.244.1.2 . 8080\n"), "{text}");
+    assert_eq!(difference(&Nftables::new(14), &after, &after).text(Style::PLAIN), "no difference\n");
+}
+
+#[test]
+fn what_differs_in_the_kernel_is_named() {
+    let mode = Nftables::new(14);
+    let (held, wanted) = (render(&mode, &plan_with(&["10.244.1.2"])), render(&mode, &plan_with(&["10.244.1.3"])));
+    let answer = verify_answer("nftables", wanted.0.len(), &Change::between(held, wanted));
+    let text = answer.text(Style::PLAIN);
+    assert!(!answer.agrees());
+    let line = "different    element ip endpoints 10.96.0.10 . tcp . 80 . 0: is 10.244.1.2 . 8080, should be 10.244.1.3 . 8080";
+    assert!(text.contains(line), "{text}");
+}
