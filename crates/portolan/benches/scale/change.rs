@@ -1,0 +1,86 @@
+//! One endpoint of one Service changes: plan, render and apply, while the kernel's notifications are listened to.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use portolan_dataplane::Reconciler;
+use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_kernel::nftables::Monitor;
+use portolan_model::Snapshot;
+use portolan_plan::{Plan, PlanConfig, plan};
+
+use crate::table::{microseconds, percentile};
+use crate::{SIZES, cluster, table};
+
+const CHANGES: u32 = 2000;
+
+pub(crate) fn run() {
+    std::thread::spawn(measure).join().expect("the part succeeds");
+}
+
+/// The sizes take turns, so that whatever else the machine does hits them alike.
+fn measure() {
+    let mut worlds = SIZES.map(|(services, endpoints)| World::new(services, endpoints));
+    for number in 0..CHANGES {
+        worlds.iter_mut().for_each(|world| world.change(number));
+    }
+    let rows: Vec<Vec<String>> = worlds.iter_mut().map(World::row).collect();
+    table::print(
+        "One endpoint replaced: plan + render + apply",
+        &["Services", "endpoints", "median", "p99", "plan (median)"],
+        &rows,
+    );
+    let median = |world: &World| percentile(&world.all, 0.5).as_secs_f64();
+    let ratio = median(&worlds[1]) / median(&worlds[0]);
+    println!("  ratio of the medians: {ratio:.2} (asked: at most 1 ms each, and within 2)");
+}
+
+/// A cluster of one size, programmed in a network namespace of its own.
+struct World {
+    size: (u32, u32),
+    snapshot: Snapshot,
+    last: Plan,
+    reconciler: Reconciler<Nftables, NftablesKernel>,
+    _monitor: Monitor,
+    all: Vec<Duration>,
+    planning: Vec<Duration>,
+}
+
+impl World {
+    fn new(services: u32, endpoints: u32) -> Self {
+        portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+        let snapshot = cluster::facts(services, endpoints);
+        let last = plan(&snapshot, &Plan::default(), &PlanConfig::default());
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().expect("root"));
+        reconciler.sync(&last, &|| Duration::ZERO).expect("the kernel takes it");
+        let monitor = Monitor::open(reconciler.kernel().port_id()).expect("root");
+        let (all, planning) = (Vec::new(), Vec::new());
+        Self { size: (services, endpoints), snapshot, last, reconciler, _monitor: monitor, all, planning }
+    }
+
+    fn change(&mut self, number: u32) {
+        let (services, endpoints) = self.size;
+        let service = number * 4 % services;
+        let others = (1..endpoints).map(|index| cluster::endpoint_address(service, index));
+        let addresses = others.chain([Ipv4Addr::from(0x0c00_0000 + number)]).map(Into::into);
+        self.snapshot.slices.insert(cluster::name(service), Arc::new(cluster::slices(addresses)));
+        let start = Instant::now();
+        self.last = plan(&self.snapshot, &self.last, &PlanConfig::default());
+        self.planning.push(start.elapsed());
+        self.reconciler.sync(&self.last, &|| Duration::ZERO).expect("the kernel takes it");
+        self.all.push(start.elapsed());
+    }
+
+    fn row(&mut self) -> Vec<String> {
+        self.all.sort_unstable();
+        self.planning.sort_unstable();
+        vec![
+            self.size.0.to_string(),
+            self.size.1.to_string(),
+            microseconds(percentile(&self.all, 0.5)),
+            microseconds(percentile(&self.all, 0.99)),
+            microseconds(percentile(&self.planning, 0.5)),
+        ]
+    }
+}

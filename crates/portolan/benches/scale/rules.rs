@@ -1,0 +1,27 @@
+//! The number of rules for few and for many Services of the same mix.
+
+use std::time::Duration;
+
+use portolan_dataplane::Reconciler;
+use portolan_dataplane::nftables::{Nftables, NftablesKernel, TABLE, cleanup};
+use portolan_kernel::nftables::{Family, Nftables as Handle};
+use portolan_plan::{Plan, PlanConfig, plan};
+
+use crate::{cluster, table};
+
+pub(crate) fn run() {
+    std::thread::spawn(measure).join().expect("the part succeeds");
+}
+
+fn measure() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let rows = [10, 10_000].map(|services| {
+        let plan = plan(&cluster::facts(services, 3), &Plan::default(), &PlanConfig::default());
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().expect("root"));
+        reconciler.sync(&plan, &|| Duration::ZERO).expect("the kernel takes it");
+        let rules = Handle::open().expect("root").rules(Family::Ip, TABLE).expect("the kernel answers").len();
+        cleanup().expect("the table can go");
+        vec![services.to_string(), rules.to_string()]
+    });
+    table::print("Rules in table ip portolan", &["Services", "rules"], &rows);
+}

@@ -1,0 +1,187 @@
+//! The commands that ask and show.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, bail};
+use portolan_dataplane::nftables::{self, Nftables, NftablesKernel, listing};
+use portolan_explain::{PacketQuestion, Style, difference, explain_packet, verify_answer};
+use portolan_plan::Plan;
+use portolan_source::Options;
+use serde::Serialize;
+
+use crate::config::{self, Keep};
+use crate::control::{Answer, Question, ask};
+use crate::flags::{
+    CleanupFlags, DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags,
+    TrafficFlags, VerifyFlags,
+};
+use crate::offline::load;
+
+pub const SUCCESS: u8 = 0;
+/// The answer is "no": a difference was found.
+pub const DIFFERENT: u8 = 1;
+pub const FAILURE: u8 = 2;
+
+fn load_from(facts: &FactFlags, traffic: &TrafficFlags, paths: &[PathBuf]) -> anyhow::Result<Plan> {
+    let options = Options { paths: paths.to_vec(), ..config::source_options(facts, Keep::Nothing)? };
+    load(options, &config::plan_config(traffic)?)
+}
+
+/// The plan of the manifests on the command line; `None` means that the running daemon is to be asked.
+fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
+    if flags.facts.manifests.is_empty() {
+        return Ok(None);
+    }
+    load_from(&flags.facts, &flags.traffic, &flags.facts.manifests).map(Some)
+}
+
+fn mode(traffic: &TrafficFlags) -> Nftables {
+    Nftables::new(traffic.masquerade_bit)
+}
+
+/// Colour is for terminals only.
+fn style() -> Style {
+    Style { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+}
+
+fn show<T: Serialize>(flags: &OutputFlags, answer: &T, text: impl FnOnce(&T, Style) -> String) -> anyhow::Result<()> {
+    match flags.output {
+        Output::Text => write_out(&text(answer, style())),
+        Output::Json => write_out(&(serde_json::to_string_pretty(answer)? + "\n")),
+    }
+}
+
+/// A reader who has seen enough, such as `head`, is no error.
+fn write_out(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("writing the answer"),
+    }
+}
+
+pub fn render(flags: &RenderFlags) -> anyhow::Result<u8> {
+    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests)?;
+    let objects = portolan_dataplane::render(&mode(&flags.traffic), &plan);
+    let rendered: Vec<RenderedObject> = objects.0.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
+    show(&flags.output, &rendered, |_, _| listing(&objects))?;
+    Ok(SUCCESS)
+}
+
+#[derive(Serialize)]
+struct RenderedObject {
+    object: String,
+    content: Vec<String>,
+}
+
+impl RenderedObject {
+    fn new(key: &nftables::Key, value: &nftables::Value) -> Self {
+        let text = value.to_string();
+        let lines = text.lines().map(|line| line.trim().trim_start_matches(": ").to_string());
+        Self { object: key.to_string(), content: lines.filter(|line| !line.is_empty()).collect() }
+    }
+}
+
+pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
+    let question = packet_question(flags)?;
+    let packet = question.packet().map_err(|mistake| anyhow!(mistake))?;
+    let answer = match offline(&flags.question)? {
+        Some(plan) => {
+            let mode = mode(&flags.question.traffic);
+            let objects = portolan_dataplane::render(&mode, &plan);
+            explain_packet(&mode, &plan, &objects, "the objects that would be programmed", &packet)
+        }
+        None => match ask(&flags.question.control.control_socket, &Question::Packet(question))? {
+            Answer::Packet(answer) => *answer,
+            other => return unexpected(&other),
+        },
+    };
+    show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
+    Ok(if answer.disagreement.is_some() { DIFFERENT } else { SUCCESS })
+}
+
+fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
+    let (destination, protocol) = flags.destination.rsplit_once('/').unwrap_or((&flags.destination, "tcp"));
+    let socket: std::net::SocketAddr = destination.parse().with_context(|| {
+        format!(
+            "{:?} is not a destination: write ADDRESS:PORT or [ADDRESS]:PORT, with /udp or /sctp",
+            flags.destination
+        )
+    })?;
+    Ok(PacketQuestion {
+        source: flags.source,
+        interface: flags.interface.clone(),
+        destination: socket.ip(),
+        port: socket.port(),
+        protocol: protocol.into(),
+    })
+}
+
+pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
+    let answer = match offline(&flags.question)? {
+        Some(plan) => portolan_explain::services(&plan),
+        None => match ask(&flags.question.control.control_socket, &Question::Services)? {
+            Answer::Services(answer) => answer,
+            other => return unexpected(&other),
+        },
+    };
+    show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
+    Ok(SUCCESS)
+}
+
+pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
+    let answer = match offline(&flags.question)? {
+        Some(plan) => {
+            let mode = mode(&flags.question.traffic);
+            let mending = portolan_dataplane::verify(&mode, &mut NftablesKernel::open()?, &plan)?;
+            verify_answer(
+                flags.question.traffic.proxy_mode.name(),
+                portolan_dataplane::render(&mode, &plan).0.len(),
+                &mending,
+            )
+        }
+        None => match ask(&flags.question.control.control_socket, &Question::Verify)? {
+            Answer::Verify(answer) => answer,
+            other => return unexpected(&other),
+        },
+    };
+    show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
+    Ok(if answer.agrees() { SUCCESS } else { DIFFERENT })
+}
+
+pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
+    let QuestionFlags { facts, traffic, control, output } = &flags.question;
+    config::require_manifests(&facts.manifests)?;
+    let answer = if flags.from.is_empty() {
+        let manifests = facts.manifests.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        match ask(&control.control_socket, &Question::Difference { manifests })? {
+            Answer::Difference(answer) => answer,
+            other => return unexpected(&other),
+        }
+    } else {
+        let before = load_from(facts, traffic, &flags.from)?;
+        let after = load_from(facts, traffic, &facts.manifests)?;
+        difference(&mode(traffic), &before, &after)
+    };
+    show(output, &answer, |answer, style| answer.text(style))?;
+    Ok(if answer.is_empty() { SUCCESS } else { DIFFERENT })
+}
+
+fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
+    bail!("the daemon answered another question ({answer:?}): is it of another version?")
+}
+
+#[derive(Serialize)]
+struct CleanupAnswer {
+    tables_removed: usize,
+}
+
+pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
+    let answer = CleanupAnswer { tables_removed: nftables::cleanup().context("removing the tables named portolan")? };
+    show(&flags.output, &answer, |answer, _| match answer.tables_removed {
+        0 => "nothing of Portolan's was programmed\n".into(),
+        count => format!("removed {count} tables named {}\n", nftables::TABLE),
+    })?;
+    Ok(SUCCESS)
+}

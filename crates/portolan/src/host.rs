@@ -1,0 +1,42 @@
+//! What the machine itself tells: its addresses.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_kernel::addresses::interface_addresses;
+use portolan_model::{Family, Node, Snapshot};
+
+/// Every address of every interface, but for link-local ones: each pod's link brings one, and nobody serves on them. An
+/// error leaves the list empty, with a word: node ports then follow the Node object alone.
+pub fn addresses() -> Vec<IpAddr> {
+    match interface_addresses() {
+        Ok(addresses) => addresses.into_iter().map(|it| it.address).filter(|it| !is_link_local(*it)).collect(),
+        Err(error) => {
+            tracing::warn!("the addresses of this machine are unknown: {error}");
+            Vec::new()
+        }
+    }
+}
+
+/// Adds the machine's addresses to the facts. A machine that no Node object describes is described by its interfaces.
+pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr]) {
+    let mut node = Node { interface_addresses: addresses.into(), ..(*snapshot.node).clone() };
+    if node.addresses.is_empty() {
+        node.addresses = Family::BOTH.into_iter().filter_map(|family| primary(addresses, family)).collect();
+    }
+    if node != *snapshot.node {
+        snapshot.node = Arc::new(node);
+    }
+}
+
+fn primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {
+    let is_global = |address: &IpAddr| !address.is_loopback() && !is_link_local(*address);
+    addresses.iter().copied().find(|address| Family::of(*address) == family && is_global(address))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}

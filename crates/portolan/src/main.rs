@@ -1,0 +1,7 @@
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    portolan::main().into()
+}
