@@ -1,0 +1,147 @@
+//! Every scenario file, four times: as golden objects, by the tracers, on a kernel that fails, and with real packets.
+
+mod support;
+
+use std::time::Duration;
+
+use portolan_dataplane::fake::FakeKernel;
+use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::{Change, Dataplane, Reconciler, render, verify};
+use portolan_plan::{Fate, Plan, Refusal, trace};
+use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
+use support::{Session, folder, for_each_scenario, packet};
+
+const NO_CLOCK: &dyn Fn() -> Duration = &|| Duration::ZERO;
+const MODE: &str = "nftables";
+
+/// Only what the scenario's Services add to an empty node, so that each file shows its own point.
+fn golden_text(session: &Session) -> String {
+    let mode = Nftables::new(session.masquerade_bit);
+    let mut empty = session.plan.clone();
+    empty.services = Default::default();
+    Change::between(render(&mode, &empty), render(&mode, &session.plan)).to_string()
+}
+
+#[test]
+fn objects_are_as_written() {
+    let update = std::env::var_os("UPDATE_EXPECT").is_some();
+    for_each_scenario(2, |scenario| {
+        let mut session = Session::new(scenario);
+        for step in &scenario.steps {
+            session.step(&scenario.name, &step.objects);
+        }
+        let text = golden_text(&session);
+        let expected = scenario.golden.get(MODE).map_or("", String::as_str);
+        if text == expected {
+            return Ok(());
+        }
+        if update {
+            let path = folder().join(format!("{}.txt", scenario.name));
+            return std::fs::write(&path, scenario.with_golden(MODE, &text)).map_err(|error| error.to_string());
+        }
+        Err(format!("the objects differ (UPDATE_EXPECT=1 rewrites them); they are now:\n{text}"))
+    });
+}
+
+#[test]
+fn plan_and_objects_send_packets_as_written() {
+    for_each_scenario(2, |scenario| {
+        let mut session = Session::new(scenario);
+        let mode = Nftables::new(session.masquerade_bit);
+        let mut failures = Vec::new();
+        for step in &scenario.steps {
+            let plan = session.step(&scenario.name, &step.objects).clone();
+            let objects = render(&mode, &plan);
+            for line in &step.packets {
+                let decided = trace(&plan, &packet(line)).fate;
+                failures.extend(disagreement(line, &decided));
+                let met = mode.trace(&objects, &plan.node, &packet(line)).fate;
+                if met != decided {
+                    failures.push(format!("line {}: plan {decided}, but objects {met}", line.line_number));
+                }
+            }
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  ")) }
+    });
+}
+
+fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
+    let agrees = match (&line.expected, fate) {
+        (Expected::Forward { endpoints, masquerade }, Fate::Forward(candidates)) => {
+            let mut expected = endpoints.clone();
+            expected.sort();
+            candidates.iter().map(|it| it.endpoint).eq(expected)
+                && candidates.iter().all(|it| it.masquerade == *masquerade)
+        }
+        (Expected::Reject(reason), Fate::Refuse(Refusal::Reject(other))) => *reason == other.to_string(),
+        (Expected::Drop(reason), Fate::Refuse(Refusal::Drop(other))) => *reason == other.to_string(),
+        (Expected::Pass, Fate::Pass) => true,
+        _ => false,
+    };
+    (!agrees)
+        .then(|| format!("line {}: {line}: expected {:?}, but the plan says {fate}", line.line_number, line.expected))
+}
+
+/// One call in ten fails; after every step the kernel still ends up with exactly what the plan asks.
+#[test]
+fn a_failing_kernel_ends_up_right() {
+    for_each_scenario(2, |scenario| {
+        for seed in 1..=5 {
+            let mut session = Session::new(scenario);
+            let mode = || Nftables::new(session.masquerade_bit);
+            let mut reconciler = Reconciler::new(mode(), FakeKernel::failing(10, seed * 7919));
+            for _ in 0..2 {
+                for step in &scenario.steps {
+                    let plan = session.step(&scenario.name, &step.objects).clone();
+                    sync_until_it_works(&mut reconciler, &plan)?;
+                    let wanted = render(reconciler.dataplane(), &plan);
+                    if reconciler.kernel().objects != wanted {
+                        return Err(format!("seed {seed}: the kernel holds something else"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+fn sync_until_it_works(reconciler: &mut Reconciler<Nftables, FakeKernel<Nftables>>, plan: &Plan) -> Result<(), String> {
+    for _ in 0..100 {
+        if reconciler.sync(plan, NO_CLOCK).is_ok() {
+            return Ok(());
+        }
+    }
+    Err("a hundred tries were not enough".into())
+}
+
+#[test]
+fn real_packets_go_as_written() {
+    for_each_scenario(4, |scenario| {
+        let lab = Lab::new().map_err(|error| error.to_string())?;
+        let mut session = Session::new(scenario);
+        let kernel = lab.host(topology::NODE).run(NftablesKernel::open).map_err(|error| error.to_string())?;
+        let mut reconciler = Reconciler::new(Nftables::new(session.masquerade_bit), kernel);
+        for (number, step) in scenario.steps.iter().enumerate() {
+            let plan = session.step(&scenario.name, &step.objects).clone();
+            reconciler.sync(&plan, NO_CLOCK).map_err(|error| format!("step {}: {error}", number + 1))?;
+            let mode = Nftables::new(session.masquerade_bit);
+            let difference = verify(&mode, reconciler.kernel(), &plan).map_err(|error| error.to_string())?;
+            if !difference.is_empty() {
+                return Err(format!("step {}: the kernel differs:\n{difference}", number + 1));
+            }
+            lab.verify_all(&sendable(&lab, scenario, &step.packets))
+                .map_err(|error| format!("step {}: {error}", number + 1))?;
+        }
+        Ok(())
+    });
+}
+
+/// All packets but those of a protocol that this kernel does not have; which ones is said, not hidden.
+fn sendable(lab: &Lab, scenario: &Scenario, packets: &[PacketLine]) -> Vec<PacketLine> {
+    let can_send = |line: &&PacketLine| line.protocol != Protocol::Sctp || lab.supports_sctp();
+    let sent: Vec<PacketLine> = packets.iter().filter(can_send).cloned().collect();
+    if sent.len() < packets.len() {
+        println!("{}: {} SCTP packets not sent: this kernel has no SCTP", scenario.name, packets.len() - sent.len());
+    }
+    sent
+}

@@ -1,0 +1,118 @@
+//! Scenario files brought to life: their flags parsed, their objects planned.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use clap::Parser;
+use portolan::config::{plan_config, source_options};
+use portolan::flags::{Cli, Command, RenderFlags};
+use portolan::{config::Keep, host};
+use portolan_model::Protocol;
+use portolan_plan::{Packet, Plan, PlanConfig, plan};
+use portolan_source::{Manifests, Options, State};
+use portolan_testkit::{PacketLine, Protocol as WireProtocol, Scenario, topology};
+
+/// What every scenario runs with unless its own flags say otherwise.
+const DEFAULTS: [(&str, &str); 2] =
+    [("--hostname-override", "node-a"), ("--service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")];
+
+pub(crate) struct Session {
+    manifests: Option<Manifests>,
+    options: Options,
+    pub(crate) config: PlanConfig,
+    pub(crate) plan: Plan,
+    pub(crate) masquerade_bit: u8,
+}
+
+impl Session {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let flags = parse_flags(scenario);
+        let mut options = source_options(&flags.facts, Keep::Nothing).expect("the scenario's flags are right");
+        options.state = State::None;
+        let config = plan_config(&flags.traffic).expect("the scenario's flags are right");
+        Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit: flags.traffic.masquerade_bit }
+    }
+
+    /// Replaces the objects and plans anew. A scenario's own objects must all be good.
+    pub(crate) fn step(&mut self, name: &str, objects: &str) -> &Plan {
+        let report = match &mut self.manifests {
+            Some(manifests) => manifests.set_text(objects),
+            None => {
+                let (manifests, report) = Manifests::from_text(self.options.clone(), name, objects);
+                self.manifests = Some(manifests);
+                report
+            }
+        };
+        assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
+        let mut snapshot = self.manifests.as_ref().expect("just put there").snapshot();
+        host::add_addresses(&mut snapshot, &node_addresses());
+        self.plan = plan(&snapshot, &self.plan, &self.config);
+        &self.plan
+    }
+}
+
+fn parse_flags(scenario: &Scenario) -> RenderFlags {
+    let mut arguments = vec!["portolan".to_string(), "render".into()];
+    for (flag, value) in DEFAULTS {
+        if !scenario.flags.iter().any(|it| it.starts_with(flag)) {
+            arguments.extend([flag.into(), value.into()]);
+        }
+    }
+    arguments.extend(scenario.flags.iter().cloned());
+    match Cli::try_parse_from(&arguments) {
+        Ok(Cli { command: Command::Render(flags) }) => flags,
+        Ok(_) => unreachable!("the command is render"),
+        Err(error) => panic!("{}: {error}", scenario.name),
+    }
+}
+
+/// All addresses of the lab's node under test, the primary ones first.
+pub(crate) fn node_addresses() -> Vec<std::net::IpAddr> {
+    let node = topology::by_name(topology::NODE).expect("the lab has its node");
+    node.ipv4.iter().copied().map(Into::into).chain(node.ipv6.iter().copied().map(Into::into)).collect()
+}
+
+pub(crate) fn packet(line: &PacketLine) -> Packet {
+    Packet {
+        source: line.source.address,
+        interface: line.source.interface.as_deref().map(Into::into),
+        destination: line.destination.ip(),
+        port: line.destination.port(),
+        protocol: match line.protocol {
+            WireProtocol::Tcp => Protocol::Tcp,
+            WireProtocol::Udp => Protocol::Udp,
+            WireProtocol::Sctp => Protocol::Sctp,
+        },
+    }
+}
+
+pub(crate) fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+pub(crate) fn scenarios() -> Vec<Scenario> {
+    let wanted = std::env::var("SCENARIO").unwrap_or_default();
+    let all = Scenario::all(folder()).expect("every scenario can be read");
+    all.into_iter().filter(|scenario| scenario.name.contains(&wanted)).collect()
+}
+
+/// Runs a check on every scenario, several at a time, and reports all that fail.
+pub(crate) fn for_each_scenario(workers: usize, check: impl Fn(&Scenario) -> Result<(), String> + Sync) {
+    let queue = Mutex::new(scenarios());
+    let total = queue.lock().expect("unused yet").len();
+    assert!(total > 0, "no scenario of that name in {}", folder().display());
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(scenario) = { queue.lock().expect("no check panics with it").pop() } {
+                    if let Err(failure) = check(&scenario) {
+                        failures.lock().expect("no check panics with it").push(format!("{}: {failure}", scenario.name));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("all workers are done");
+    assert!(failures.is_empty(), "{} of {total} scenarios fail:\n\n{}", failures.len(), failures.join("\n\n"));
+}
