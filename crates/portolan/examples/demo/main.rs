@@ -1,0 +1,186 @@
+//! The demonstration: a small network of its own, the real program in it, real packets. `make demo` runs it.
+//!
+//! On a terminal it takes about half a minute, with pauses to read; DEMO_FAST=1 leaves them out. It needs root, changes
+//! nothing outside its own network namespaces, and leaves nothing behind.
+#![forbid(unsafe_code)]
+
+mod screen;
+mod stage;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use portolan_kernel::signal::block_termination_signals;
+use portolan_testkit::{Outcome, Protocol, topology};
+use screen::Screen;
+use stage::Stage;
+
+const PICTURE: &str = "
+   client 203.0.113.9                  load balancer 198.51.100.10
+        │                              node port     192.168.50.1:30080
+   ┌────┴── node-a 192.168.50.1 ──┐       ┌── node-b 192.168.50.2 ──┐
+   │  portolan proxy              ├───────┤                         │
+   └──┬──────────┬──────────┬─────┘       └──┬──────────┬────────┬──┘
+    pod-a1     pod-a2     pod-a3           pod-b1     pod-b2   pod-b3
+    web-1      web-2      (asks)           web-3               api-1
+";
+
+const CONNECTIONS: usize = 300;
+const ASKER: &str = "pod-a3";
+const WEB: &str = "default/web:http";
+const API: &str = "default/api";
+
+fn main() -> ExitCode {
+    match play() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nthe demo failed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play() -> anyhow::Result<()> {
+    let signals = block_termination_signals().context("preparing for Ctrl-C")?;
+    let screen = Screen::new();
+    let start = Instant::now();
+    let stage = Stage::set(binary()?, signals)?;
+    serve(&stage)?;
+    introduce(&screen, &stage, start.elapsed());
+    list_services(&screen, &stage)?;
+    spread_connections(&screen, &stage)?;
+    lose_a_pod(&screen, &stage)?;
+    lose_all_pods(&screen, &stage)?;
+    explain_packets(&screen, &stage)?;
+    survive_vandalism(&screen, &stage)?;
+    clean_up(&screen, &stage)?;
+    drop(stage);
+    screen.say("\nThe daemon has been stopped, the lab is gone, and nothing is left behind.");
+    Ok(())
+}
+
+/// The program named on the command line, or the one that was built beside this example.
+fn binary() -> anyhow::Result<PathBuf> {
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.parent()?.join("portolan"));
+    let binary = std::env::args_os().nth(1).map(PathBuf::from).or_else(beside).context("finding the program")?;
+    ensure!(binary.exists(), "{} does not exist: build it with cargo build, or run make demo", binary.display());
+    Ok(std::path::absolute(binary)?)
+}
+
+fn serve(stage: &Stage) -> anyhow::Result<()> {
+    for address in ["10.244.1.2:8080", "10.244.1.3:8080", "10.244.2.2:8080", "10.244.2.4:9090"] {
+        stage.lab.serve(address.parse()?, Protocol::Tcp)?;
+    }
+    Ok(())
+}
+
+fn introduce(screen: &Screen, stage: &Stage, ready_after: Duration) {
+    screen.heading("1  A network of its own");
+    screen.say("Two nodes, six pods and a client: network namespaces, made for this demo. On node-a runs");
+    screen.say("`portolan proxy --manifests examples/`, the real program, with this kernel's own tables.");
+    screen.say(PICTURE);
+    screen.success(&format!("built, started and verified in {} ms", ready_after.as_millis()));
+    if let Some(line) = stage.log_line("ready:") {
+        screen.say(&format!("  its log: {line}"));
+    }
+}
+
+fn list_services(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("2  What the node serves");
+    show(screen, stage, &["services"], 0)
+}
+
+fn spread_connections(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("3  Every way in leads to every pod");
+    let ways = [
+        (ASKER, "the ClusterIP", stage.cluster_ip(WEB)?),
+        ("client", "the node port", "192.168.50.1:30080".parse()?),
+        ("client", "the load balancer's address", "198.51.100.10:80".parse()?),
+    ];
+    for (from, name, to) in ways {
+        let start = Instant::now();
+        let answers = stage.connect(from, to, CONNECTIONS)?;
+        ensure!(answers.len() == 3, "only {:?} answered at {name}", answers.keys());
+        let title = format!("{CONNECTIONS} connections from {from} to {name}, {to}, in {:.0?}", start.elapsed());
+        screen.bars(&title, &answers);
+    }
+    Ok(())
+}
+
+fn lose_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("4  A pod dies");
+    screen.say("web-2, which is pod-a2, is taken out of web.yaml.");
+    let start = Instant::now();
+    let changes = stage.kernel_changes(1, || stage.edit("web.yaml", |text| without_pod(text, "web-2")))?;
+    screen.success(&format!("{:.0?} from the edit to the kernel", changes[0].duration_since(start)));
+    if let Some(line) = stage.log_line("wrote") {
+        screen.say(&format!("  its log: {line}"));
+    }
+    let to = stage.cluster_ip(WEB)?;
+    let answers = stage.connect(ASKER, to, CONNECTIONS)?;
+    ensure!(!answers.contains_key("pod-a2"), "pod-a2 still gets connections");
+    screen.bars(&format!("{CONNECTIONS} connections from {ASKER} to {to}: none to pod-a2, none lost"), &answers);
+    Ok(())
+}
+
+/// A manifest without the document of one Pod.
+fn without_pod(manifest: &str, name: &str) -> String {
+    let line = format!("  name: {name}\n");
+    manifest.split("---\n").filter(|document| !document.contains(&line)).collect::<Vec<_>>().join("---\n")
+}
+
+fn lose_all_pods(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("5  The last pod of a Service dies");
+    let to = stage.cluster_ip(API)?;
+    let answered = stage.connect(ASKER, to, 1)?;
+    screen.say(&format!("{API} at {to} is answered by {:?}. Now it is scaled to zero.", answered.keys()));
+    stage.kernel_changes(1, || stage.edit("api.yaml", |text| without_pod(text, "api-1")))?;
+    let start = Instant::now();
+    let outcome = stage.connect_once(ASKER, to)?;
+    ensure!(outcome == Outcome::Refused, "the connection was not refused: {outcome:?}");
+    screen.success(&format!("refused after {:.1?}: nobody waits for a timeout", start.elapsed()));
+    Ok(())
+}
+
+fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("6  Where does this packet go, and why?");
+    show(screen, stage, &["explain", "203.0.113.9", "198.51.100.10:80"], 0)?;
+    screen.pause(2.0);
+    screen.say("");
+    let refused: SocketAddr = stage.cluster_ip(API)?;
+    show(screen, stage, &["explain", "10.244.1.4", &refused.to_string()], 0)
+}
+
+fn survive_vandalism(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("7  Somebody deletes our rules");
+    screen.command("nft delete table ip portolan");
+    let delete =
+        || Ok(stage.lab.host(topology::NODE).command(&["nft", "delete", "table", "ip", "portolan"]).map(drop)?);
+    let changes = stage.kernel_changes(2, delete)?;
+    screen.success(&format!("all of them are back after {:.1?}", changes[1].duration_since(changes[0])));
+    stage.connect(ASKER, stage.cluster_ip(WEB)?, CONNECTIONS)?;
+    screen.success(&format!("{CONNECTIONS} more connections, all answered"));
+    show(screen, stage, &["verify"], 0)
+}
+
+fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("8  And off again");
+    stage.stop_daemon()?;
+    screen.say("The daemon has been stopped; its rules stay, so that traffic goes on while it is replaced.");
+    show(screen, stage, &["cleanup"], 0)?;
+    let left = stage.lab.host(topology::NODE).command(&["nft", "list", "tables"])?;
+    ensure!(left.is_empty(), "tables are left: {left}");
+    screen.success("the kernel has no table left");
+    Ok(())
+}
+
+fn show(screen: &Screen, stage: &Stage, arguments: &[&str], expected: i32) -> anyhow::Result<()> {
+    screen.command(&format!("portolan {}", arguments.join(" ")));
+    let status = stage.show(arguments)?;
+    ensure!(status == expected, "portolan {} ended with {status}, not {expected}", arguments.join(" "));
+    screen.pause(1.0);
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The lab, the daemon in it and its files. Whatever ends the demo, nothing is left behind.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use portolan_kernel::nftables::Nftables;
+use portolan_kernel::signal::TerminationSignals;
+use portolan_testkit::{Lab, Outcome, Protocol, Source, topology};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+
+pub(crate) struct Stage {
+    pub(crate) lab: Lab,
+    binary: PathBuf,
+    folder: PathBuf,
+    leftovers: Arc<Mutex<Leftovers>>,
+}
+
+/// What must go when the demo ends. The namespaces go by themselves.
+struct Leftovers {
+    daemon: Option<Child>,
+    folder: Option<TempDir>,
+}
+
+impl Stage {
+    /// Builds the lab and starts the daemon on copies of the example manifests.
+    pub(crate) fn set(binary: PathBuf, signals: TerminationSignals) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("portolan-demo-").tempdir().context("making a folder")?;
+        let path = folder.path().to_owned();
+        let leftovers = Arc::new(Mutex::new(Leftovers { daemon: None, folder: Some(folder) }));
+        leave_on_signal(signals, &leftovers);
+        copy_manifests(&path.join("manifests"))?;
+        let stage = Self { lab: Lab::new()?, binary, folder: path, leftovers };
+        stage.leftovers().daemon = Some(stage.start_daemon()?);
+        stage.wait("the daemon to program the kernel", || Ok(stage.is_verified()?.then_some(())))?;
+        Ok(stage)
+    }
+
+    fn start_daemon(&self) -> anyhow::Result<Child> {
+        let log = File::create(self.log()).context("making the log")?;
+        let mut command = self.portolan(&["proxy", "-v", "2", "--hostname-override", "node-a"]);
+        command.args(["--cluster-cidr", "10.244.0.0/16", "--control-socket"]).arg(self.socket());
+        command.arg("--state-directory").arg(self.folder.join("state"));
+        command.arg("--manifests").arg(self.folder.join("manifests"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let started = self.lab.host(topology::NODE).run(|| command.spawn());
+        started.with_context(|| format!("starting {}", self.binary.display()))
+    }
+
+    /// Asks the daemon to end, and waits until it has.
+    pub(crate) fn stop_daemon(&self) -> anyhow::Result<()> {
+        let Some(mut daemon) = self.leftovers().daemon.take() else { return Ok(()) };
+        let process = Pid::from_child(&daemon);
+        kill_process(process, Signal::TERM).context("stopping the daemon")?;
+        let status = daemon.wait()?;
+        ensure!(status.success(), "the daemon ended with {status}");
+        Ok(())
+    }
+
+    fn leftovers(&self) -> MutexGuard<'_, Leftovers> {
+        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn portolan(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments);
+        command
+    }
+
+    /// Runs a command on the node for the viewer to see, and gives its exit status.
+    pub(crate) fn show(&self, arguments: &[&str]) -> anyhow::Result<i32> {
+        let mut command = self.portolan(arguments);
+        if arguments[0] != "cleanup" {
+            command.arg("--control-socket").arg(self.socket());
+        }
+        let status = self.lab.host(topology::NODE).run(|| command.status());
+        let status = status.with_context(|| format!("running portolan {}", arguments.join(" ")))?;
+        status.code().context("portolan was killed")
+    }
+
+    /// The ClusterIP and port of a Service.
+    pub(crate) fn cluster_ip(&self, service: &str) -> anyhow::Result<SocketAddr> {
+        let mut command = self.portolan(&["services", "--output", "json", "--control-socket"]);
+        command.arg(self.socket());
+        let output = self.lab.host(topology::NODE).run(|| command.output())?;
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let rows = answer["services"].as_array().into_iter().flatten();
+        let mut frontends = rows.filter(|row| row["service"] == service).filter_map(|row| row["frontends"].as_array());
+        let frontend = frontends.next().and_then(|them| them.first()).and_then(|it| it.as_str());
+        let address = frontend.and_then(|text| text.rsplit(' ').next()?.split('/').next()?.parse().ok());
+        address.with_context(|| format!("{service} has no ClusterIP in {answer}"))
+    }
+
+    fn is_verified(&self) -> anyhow::Result<bool> {
+        let mut command = self.portolan(&["verify", "--control-socket"]);
+        command.arg(self.socket()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(self.lab.host(topology::NODE).run(|| command.status())?.success())
+    }
+
+    /// Rewrites a manifest in one step, as an editor does.
+    pub(crate) fn edit(&self, name: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
+        let path = self.folder.join("manifests").join(name);
+        let draft = path.with_extension("draft");
+        fs::write(&draft, change(&fs::read_to_string(&path)?))?;
+        fs::rename(&draft, &path).with_context(|| format!("editing {}", path.display()))
+    }
+
+    /// The times at which the kernel's rules changed, as often as is asked, while something is done.
+    pub(crate) fn kernel_changes(
+        &self,
+        how_often: usize,
+        deed: impl FnOnce() -> anyhow::Result<()> + Send,
+    ) -> anyhow::Result<Vec<Instant>> {
+        let mut tables = self.lab.host(topology::NODE).run(Nftables::open)?;
+        let mut generation = tables.generation()?;
+        let mut changes = Vec::new();
+        std::thread::scope(|scope| {
+            let deed = scope.spawn(deed);
+            let deadline = Instant::now() + PATIENCE;
+            while changes.len() < how_often {
+                let now = tables.generation()?;
+                let count = now.wrapping_sub(generation) as usize;
+                changes.extend(std::iter::repeat_n(Instant::now(), count));
+                generation = now;
+                ensure!(Instant::now() < deadline, "the kernel's rules did not change within {PATIENCE:?}");
+                std::thread::yield_now();
+            }
+            deed.join().expect("the deed does not panic")
+        })?;
+        self.wait("the kernel to hold what it should", || Ok(self.is_verified()?.then_some(())))?;
+        Ok(changes)
+    }
+
+    /// Connects many times and counts who answers.
+    pub(crate) fn connect(&self, from: &str, to: SocketAddr, times: usize) -> anyhow::Result<BTreeMap<String, usize>> {
+        let mut answers = BTreeMap::new();
+        for _ in 0..times {
+            match self.connect_once(from, to)? {
+                Outcome::Answered { by, .. } => *answers.entry(by).or_default() += 1,
+                other => bail!("a connection from {from} to {to} failed: {other:?}"),
+            }
+        }
+        Ok(answers)
+    }
+
+    pub(crate) fn connect_once(&self, from: &str, to: SocketAddr) -> anyhow::Result<Outcome> {
+        let source = Source::parse(from, to.ip()).map_err(anyhow::Error::msg)?;
+        Ok(self.lab.probe(&source, to, Protocol::Tcp, PATIENCE))
+    }
+
+    /// The last line of the daemon's log that contains a text, without its time.
+    pub(crate) fn log_line(&self, text: &str) -> Option<String> {
+        let log = fs::read_to_string(self.log()).ok()?;
+        let line = log.lines().rfind(|line| line.contains(text))?;
+        line.split_once(' ').map(|(_, rest)| rest.trim().to_owned())
+    }
+
+    fn wait<T>(&self, what: &str, look: impl Fn() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look()? {
+                return Ok(found);
+            }
+            if Instant::now() > deadline {
+                let log = fs::read_to_string(self.log()).unwrap_or_default();
+                bail!("waited {PATIENCE:?} for {what}; the daemon's log:\n{log}");
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("control.sock")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            _ = daemon.kill();
+            _ = daemon.wait();
+        }
+        drop(self.folder.take());
+    }
+}
+
+/// Ctrl-C ends the demo at once, and as tidily as its last line does.
+fn leave_on_signal(signals: TerminationSignals, leftovers: &Arc<Mutex<Leftovers>>) {
+    let leftovers = Arc::downgrade(leftovers);
+    std::thread::spawn(move || {
+        signals.wait();
+        if let Some(leftovers) = leftovers.upgrade() {
+            let mut leftovers = leftovers.lock().unwrap_or_else(PoisonError::into_inner);
+            *leftovers = Leftovers { daemon: None, folder: None };
+        }
+        eprintln!("\ninterrupted; nothing is left behind");
+        std::process::exit(130);
+    });
+}
+
+fn copy_manifests(to: &Path) -> anyhow::Result<()> {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(&from).with_context(|| format!("reading {}", from.display()))? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! The commands that ask and show.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::node::{Node, WEB, WEB_IP, web};
+use crate::poll::until;
+
+fn text(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+fn running() -> Node {
+    Node::running(&[("web.yaml", &web(WEB_IP, &["10.244.1.2"]))])
+}
+
+#[test]
+fn verify_tells_what_differs() {
+    let mut node = running();
+    node.stop();
+    let output = node.ask_files(&["verify"], "manifests");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    node.nft(&format!("delete element ip portolan cluster-ips {{ {WEB_IP} }}"));
+    let output = node.ask_files(&["verify"], "manifests");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains(&format!("cluster-ips {WEB_IP}")), "{}", text(&output));
+}
+
+#[test]
+fn diff_compares_with_the_running_daemon() {
+    let node = running();
+    let folder = node.path("other");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("web.yaml"), web(WEB_IP, &["10.244.1.2"])).unwrap();
+    let compare = || node.ask(&["diff", "--manifests", folder.to_str().unwrap()]);
+    let same = compare();
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same));
+    std::fs::write(folder.join("web.yaml"), web(WEB_IP, &["10.244.2.2"])).unwrap();
+    let other = compare();
+    assert_eq!(other.status.code(), Some(1), "{}", text(&other));
+    for word in ["default/web", "10.244.1.2", "10.244.2.2"] {
+        assert!(text(&other).contains(word), "{word} is missing in {}", text(&other));
+    }
+    assert!(node.ask(&["verify"]).status.success(), "asking changes nothing");
+}
+
+#[test]
+fn every_command_speaks_json() {
+    let mut node = running();
+    let folder = node.path("manifests");
+    let folder = folder.to_str().unwrap();
+    let packet = ["explain", "10.244.1.4", WEB, "--output", "json"];
+    let answers = [
+        node.ask(&packet),
+        node.ask_files(&packet, "manifests"),
+        node.ask(&["services", "--output", "json"]),
+        node.ask_files(&["services", "--output", "json"], "manifests"),
+        node.ask(&["verify", "--output", "json"]),
+        node.ask_files(&["verify", "--output", "json"], "manifests"),
+        node.ask(&["diff", "--output", "json", "--manifests", folder]),
+        node.ask_files(&["diff", "--output", "json", "--from", folder], "manifests"),
+        node.ask_files(&["render", "--output", "json"], "manifests"),
+    ];
+    node.stop();
+    for output in answers.iter().chain([&node.plainly(&["cleanup", "--output", "json"])]) {
+        assert_eq!(output.status.code(), Some(0), "{}", text(output));
+        let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&output.stdout);
+        assert!(parsed.is_ok_and(|value| value.is_object() || value.is_array()), "{}", text(output));
+    }
+}
+
+#[test]
+fn explain_answers_from_the_kernel_and_from_files() {
+    let node = running();
+    let forwarded = ["explain", "10.244.1.4", WEB];
+    let refused = ["explain", "10.244.1.4", "10.96.0.80:81"];
+    for (words, expected) in [(&forwarded, "10.244.1.2:8080"), (&refused, "unknown-port")] {
+        for output in [node.ask(words), node.ask_files(words, "manifests")] {
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+            assert!(text(&output).contains(expected), "{}", text(&output));
+        }
+    }
+}
+
+/// The manifests that people begin with.
+#[test]
+fn the_examples_are_without_fault() {
+    let node = Node::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let output = node.ask_files(&["services"], examples);
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{}", text(&output));
+    assert!(text(&output).contains("3/3") && !text(&output).contains("0/"), "{}", text(&output));
+}
+
+/// A question that nobody can answer says so, and what to do.
+#[test]
+fn questions_without_a_daemon_say_so() {
+    let mut node = running();
+    node.stop();
+    for words in [&["services"][..], &["verify"], &["explain", "10.244.1.4", WEB]] {
+        let output = node.ask(words);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains("start portolan proxy"), "{}", text(&output));
+    }
+    node.start();
+    until("the daemon answers again", || node.ask(&["services"]).status.success());
+}

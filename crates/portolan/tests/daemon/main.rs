@@ -1,0 +1,11 @@
+//! The real program, on the lab's node, from its start to its end.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod churn;
+mod commands;
+mod files;
+mod flows;
+mod life;
+mod node;
+mod poll;
+mod repair;

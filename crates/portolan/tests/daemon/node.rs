@@ -1,0 +1,231 @@
+//! The lab's node with the real program on it.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_kernel::nftables::Nftables;
+use portolan_testkit::{Lab, LongConnection, Outcome, Protocol, Source, topology};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::poll::until;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+pub(crate) struct Node {
+    pub(crate) lab: Arc<Lab>,
+    folder: TempDir,
+    daemon: Option<Child>,
+}
+
+impl Node {
+    /// A lab without a daemon, and with an empty folder of manifests.
+    pub(crate) fn new() -> Self {
+        let lab = Lab::new().unwrap_or_else(|error| panic!("{error}"));
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("manifests")).unwrap();
+        Self { lab: Arc::new(lab), folder, daemon: None }
+    }
+
+    /// The same with these manifests, and with the daemon at work on them.
+    pub(crate) fn running(manifests: &[(&str, &str)]) -> Self {
+        let mut node = Self::new();
+        manifests.iter().for_each(|(name, text)| node.write(name, text));
+        node.start();
+        node
+    }
+
+    /// Starts the daemon and waits until the kernel is as it should be.
+    pub(crate) fn start(&mut self) {
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = self.command(&["proxy", "-v", "2"]);
+        self.add_facts(&mut command, "manifests").arg("--control-socket").arg(self.path("control.sock"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.daemon = Some(self.lab.host(topology::NODE).run(|| command.spawn()).unwrap());
+        self.settle();
+    }
+
+    pub(crate) fn settle(&self) -> Duration {
+        until("the kernel holds what the daemon wants", || self.ask(&["verify"]).status.success())
+    }
+
+    /// Waits until the kernel sends connections to these endpoints and to no others.
+    pub(crate) fn settle_on(&self, endpoints: &[&str]) -> Duration {
+        until("the kernel has just these endpoints", || {
+            let map = self.nft("list map ip portolan endpoints");
+            map.matches(" . 8080").count() == endpoints.len()
+                && endpoints.iter().all(|it| map.contains(&format!(": {it} .")))
+        })
+    }
+
+    /// SIGTERM, and what came of it.
+    pub(crate) fn stop(&mut self) -> ExitStatus {
+        self.end(Signal::TERM)
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.end(Signal::KILL);
+    }
+
+    fn end(&mut self, signal: Signal) -> ExitStatus {
+        let mut daemon = self.daemon.take().expect("the daemon runs");
+        kill_process(Pid::from_child(&daemon), signal).unwrap();
+        daemon.wait().unwrap()
+    }
+
+    /// What the daemon has said, in all its lives.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Replaces a manifest in one step.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let draft = self.path("draft");
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, self.path("manifests").join(name)).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.path("manifests").join(name)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
+        command.args(arguments);
+        command
+    }
+
+    fn add_facts<'a>(&self, command: &'a mut Command, manifests: impl AsRef<Path>) -> &'a mut Command {
+        command.args(["--hostname-override", "node-a", "--cluster-cidr", "10.244.0.0/16"]);
+        command.arg("--state-directory").arg(self.path("state"));
+        command.arg("--manifests").arg(self.folder.path().join(manifests))
+    }
+
+    /// Runs a command that knows neither daemon nor manifests.
+    pub(crate) fn plainly(&self, arguments: &[&str]) -> Output {
+        self.run(self.command(arguments))
+    }
+
+    /// Asks the daemon.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        command.arg("--control-socket").arg(self.path("control.sock"));
+        self.run(command)
+    }
+
+    /// Asks without the daemon, from manifests.
+    pub(crate) fn ask_files(&self, arguments: &[&str], manifests: impl AsRef<Path>) -> Output {
+        let mut command = self.command(arguments);
+        self.add_facts(&mut command, manifests);
+        self.run(command)
+    }
+
+    fn run(&self, mut command: Command) -> Output {
+        self.lab.host(topology::NODE).run(|| command.output()).unwrap()
+    }
+
+    pub(crate) fn nft(&self, words: &str) -> String {
+        let words: Vec<&str> = std::iter::once("nft").chain(words.split(' ')).collect();
+        self.lab.host(topology::NODE).command(&words).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The kernel's count of changes to its rules.
+    pub(crate) fn generation(&self) -> u32 {
+        self.lab.host(topology::NODE).run(|| Nftables::open().unwrap().generation().unwrap())
+    }
+
+    pub(crate) fn serve(&self, addresses: &[&str], protocol: Protocol) {
+        for text in addresses {
+            self.lab.serve(address(text), protocol).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    /// One connection: the host that answered, `refused` or `silent`.
+    pub(crate) fn answer(&self, from: &str, to: &str, protocol: Protocol) -> String {
+        match self.lab.probe(&source(from), address(to), protocol, ANSWER_WITHIN) {
+            Outcome::Answered { by, .. } => by,
+            Outcome::Refused => "refused".into(),
+            Outcome::TimedOut => "silent".into(),
+            Outcome::Failed(reason) => reason,
+        }
+    }
+
+    /// The hosts that answer, in order, each once.
+    pub(crate) fn answers(&self, from: &str, to: &str) -> Vec<String> {
+        let mut answers: Vec<String> = (0..40).map(|_| self.answer(from, to, Protocol::Tcp)).collect();
+        answers.sort();
+        answers.dedup();
+        answers
+    }
+
+    pub(crate) fn connect(&self, from: &str, to: &str, protocol: Protocol) -> LongConnection {
+        self.lab.open_connection(&source(from), address(to), protocol, ANSWER_WITHIN).unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(daemon) = &mut self.daemon {
+            _ = daemon.kill();
+            _ = daemon.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", fs::read_to_string(self.path("log")).unwrap_or_default());
+        }
+    }
+}
+
+fn source(name: &str) -> Source {
+    Source::parse(name, address("0.0.0.0:0").ip()).unwrap()
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// A Service with a ClusterIP and one port, whatever else its spec holds, and its endpoints.
+pub(crate) fn service(name: &str, cluster_ip: &str, spec: &str, endpoints: &[&str]) -> String {
+    service_of(name, cluster_ip, "TCP", spec, endpoints)
+}
+
+pub(crate) fn udp_service(name: &str, cluster_ip: &str, endpoints: &[&str]) -> String {
+    service_of(name, cluster_ip, "UDP", "type: ClusterIP", endpoints)
+}
+
+fn service_of(name: &str, cluster_ip: &str, protocol: &str, spec: &str, endpoints: &[&str]) -> String {
+    let endpoints: String = endpoints.iter().map(|address| format!("- addresses: [{address}]\n")).collect();
+    format!(
+        "apiVersion: v1
+kind: Service
+metadata: {{name: {name}}}
+spec:
+  clusterIP: {cluster_ip}
+  ports: [{{port: 80, targetPort: 8080, protocol: {protocol}}}]
+  {spec}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: {name}-1, labels: {{kubernetes.io/service-name: {name}}}}}
+addressType: IPv4
+ports: [{{name: \"\", port: 8080, protocol: {protocol}}}]
+endpoints:
+{endpoints}"
+    )
+}
+
+/// An ordinary Service of that name.
+pub(crate) fn web(cluster_ip: &str, endpoints: &[&str]) -> String {
+    service("web", cluster_ip, "type: ClusterIP", endpoints)
+}
+
+pub(crate) const WEB: &str = "10.96.0.80:80";
+pub(crate) const WEB_IP: &str = "10.96.0.80";
