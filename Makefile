@@ -1,0 +1,41 @@
+# Everything starts from a fresh clone with Rust installed; the Debian packages that are needed are installed when missing.
+
+CARGO ?= cargo
+
+.PHONY: help build demo test check bench packages root components
+
+help:
+	@echo 'make build   the program: target/release/portolan'
+	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute)'
+	@echo 'make test    all tests, with real packets through real rules (root)'
+	@echo 'make check   formatting, lints, and the rules that the repository keeps'
+	@echo 'make bench   how fast it is, at the size of a large cluster (root)'
+
+build:
+	$(CARGO) build --locked --release -p portolan
+
+demo: packages root
+	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
+	@$(CARGO) run --quiet --locked --release -p portolan --example demo
+
+test: packages root
+	$(CARGO) test --locked --workspace
+
+check: packages components
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked -p portolan --test tidy
+
+bench: packages root
+	$(CARGO) bench --locked -p portolan --bench scale
+
+packages:
+	@scripts/install-packages
+
+root:
+	@test "$$(id -u)" = 0 || { echo 'This needs root: it makes network namespaces and programs the kernel inside them.' \
+		'Run it as root, or in a container started with --privileged.' >&2; exit 1; }
+
+# A rustup of the minimal profile has neither.
+components:
+	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
