@@ -47,8 +47,8 @@ pub trait Observe<D: Dataplane + ?Sized> {
 
 /// A kernel that can be told, in one transaction: all of the change is in force afterwards, or none of it.
 pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
-    /// With `after_read`, the change is refused if anybody has written since the last [`Observe::read`].
-    fn apply(&mut self, change: &Change<D>, after_read: bool) -> Result<(), Error>;
+    /// With `only_if_undisturbed`, the change is refused if anybody has written since the last [`Observe::read`].
+    fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
 
     /// Ends what the kernel itself remembers about clients (session affinity), but for the choices to keep.
     fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error>;

@@ -85,8 +85,11 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let known = self.applied.take();
         let mut attempt = 1;
         loop {
-            match self.try_sync_everything(plan, known.as_ref().map(|applied| &applied.plan), clock) {
-                Err(error) if error.is_outdated() && attempt < READ_ATTEMPTS => attempt += 1,
+            // A neighbour who writes all the time would keep us out for ever, so the last attempt does not ask.
+            let is_last = attempt == READ_ATTEMPTS;
+            let known = known.as_ref().map(|applied| &applied.plan);
+            match self.try_sync_everything(plan, known, !is_last, clock) {
+                Err(error) if error.is_outdated() && !is_last => attempt += 1,
                 other => return other,
             }
         }
@@ -96,13 +99,14 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         &mut self,
         plan: &Plan,
         known: Option<&Plan>,
+        only_if_undisturbed: bool,
         clock: &dyn Fn() -> Duration,
     ) -> Result<SyncReport, Error> {
         let (wanted, wanted_by) = render_counted(&self.dataplane, plan);
         let change = Change::between(self.kernel.read()?, wanted);
         let mut report = SyncReport { full: true, services: plan.services.len(), ..Default::default() };
         report.repaired = if known.is_some_and(|known| known == plan) { change.len() } else { 0 };
-        self.write(&change, true, clock, &mut report)?;
+        self.write(&change, only_if_undisturbed, clock, &mut report)?;
         self.forget_clients(plan)?;
         self.applied = Some(Applied { plan: plan.clone(), wanted_by });
         Ok(report)
@@ -143,7 +147,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     fn write(
         &mut self,
         change: &Change<D>,
-        after_read: bool,
+        only_if_undisturbed: bool,
         clock: &dyn Fn() -> Duration,
         report: &mut SyncReport,
     ) -> Result<(), Error> {
@@ -152,7 +156,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
             return Ok(());
         }
         let start = clock();
-        self.kernel.apply(change, after_read)?;
+        self.kernel.apply(change, only_if_undisturbed)?;
         report.kernel_time = clock().saturating_sub(start);
         Ok(())
     }

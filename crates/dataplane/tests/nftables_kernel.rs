@@ -142,8 +142,7 @@ fn a_second_start_writes_nothing() {
     assert_eq!(generation(()), before);
 }
 
-/// Somebody else commits all the time, to a table of their own: our syncs are refused now and then, read again, and
-/// end up right.
+/// Somebody else commits without a pause, to a table of their own: our syncs get through all the same.
 #[test]
 fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
@@ -158,22 +157,14 @@ fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
                 batch.add_table(portolan_kernel::nftables::Family::Ip, "neighbour");
                 batch.delete_table(portolan_kernel::nftables::Family::Ip, "neighbour");
                 handle.commit(batch).unwrap();
-                std::thread::park_timeout(Duration::from_millis(20));
             }
         });
-        for _ in 0..10 {
-            portolan_dataplane::nftables::cleanup().unwrap();
-            let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-            let deadline = std::time::Instant::now() + Duration::from_secs(20);
-            while let Err(error) = reconciler.sync(&plan, &|| Duration::ZERO) {
-                assert!(error.is_outdated(), "{error}");
-                assert!(std::time::Instant::now() < deadline, "never got through");
-            }
-            let difference = verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), &plan);
-            assert!(difference.is_ok_and(|difference| difference.is_empty()));
-        }
+        let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+        let outcome = reconciler.sync(&plan, &|| Duration::ZERO);
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        outcome.unwrap();
     });
+    assert!(verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), &plan).unwrap().is_empty());
 }
 
 /// A table of another layout, as another version might leave it, is replaced in one transaction.

@@ -19,7 +19,8 @@ fn chains(prefix: &str, count: u32) -> Batch {
 
 /// A handle whose receive queue holds a few answers only.
 fn with_small_queue() -> Nftables {
-    Nftables::open_with(Options { receive_buffer: Some(4096), acknowledge_all: true }).expect("a handle can be opened")
+    Nftables::open_with(Options { receive_buffer: Some(4096), acknowledge_all: true, ..Options::default() })
+        .expect("a handle can be opened")
 }
 
 #[test]
@@ -113,7 +114,9 @@ fn dump(nftables: &mut Nftables) -> Vec<Element> {
 #[test]
 fn a_dump_during_commits_is_of_one_moment() {
     new_namespace();
-    let mut nftables = Nftables::open().unwrap();
+    // The writer ends by itself long before this patience does.
+    let patience = Some(std::time::Duration::from_secs(120));
+    let mut nftables = Nftables::open_with(Options { patience, ..Options::default() }).unwrap();
     nftables.commit(stamps_table()).unwrap();
     std::thread::scope(|scope| {
         // A number of commits that ends by itself, so that a failure below ends the test.

@@ -13,8 +13,8 @@ use super::sets::SetName;
 use super::{Nftables, TABLE, table_family};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
-/// Others write seldom; who meets them this often in a row had better come back later.
-const READ_ATTEMPTS: usize = 5;
+/// How often everything is read in the hope that nobody writes meanwhile.
+const READ_ATTEMPTS: usize = 3;
 
 /// The kernel's table, by netlink.
 pub struct NftablesKernel {
@@ -40,16 +40,18 @@ impl NftablesKernel {
 }
 
 impl Observe<Nftables> for NftablesKernel {
-    /// Reads until nobody has written meanwhile, so that all parts are of one moment.
+    /// Reads until nobody has written meanwhile, so that all parts are of one moment. Where others write all the
+    /// time, the last attempt counts: most likely they wrote to tables of their own.
     fn read(&mut self) -> Result<Objects<Nftables>, Error> {
-        for _ in 0..READ_ATTEMPTS {
+        let mut attempt = 1;
+        loop {
             self.generation = self.handle.generation()?;
             let objects = self.read_parts()?;
-            if self.is_undisturbed()? {
+            if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
                 return Ok(objects);
             }
+            attempt += 1;
         }
-        Err(portolan_kernel::Error::Outdated { attempted: "reading the tables named portolan".into() }.into())
     }
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
@@ -58,12 +60,12 @@ impl Observe<Nftables> for NftablesKernel {
 }
 
 impl Program<Nftables> for NftablesKernel {
-    fn apply(&mut self, change: &Change<Nftables>, after_read: bool) -> Result<(), Error> {
+    fn apply(&mut self, change: &Change<Nftables>, only_if_undisturbed: bool) -> Result<(), Error> {
         let mut batch = Batch::with_capacity(change.len() * 96);
-        if after_read {
+        if only_if_undisturbed {
             batch.based_on(self.generation);
         }
-        if after_read && self.replace_table {
+        if std::mem::take(&mut self.replace_table) {
             replace_tables(&mut batch);
         }
         write_change(&mut batch, change);

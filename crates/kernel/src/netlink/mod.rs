@@ -9,7 +9,7 @@ mod socket;
 pub use attribute::{Attribute, Attributes};
 pub use message::{Header, MessageWriter};
 pub use reply::{Acknowledgement, Message, Messages};
-pub use socket::{Received, Socket};
+pub use socket::{Interruption, Received, Socket};
 
 /// Flags of a message header (`linux/netlink.h`).
 pub mod flags {

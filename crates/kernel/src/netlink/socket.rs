@@ -111,10 +111,8 @@ impl Socket {
         attempted: &str,
         mut each: impl FnMut(&mut Gathered, &Message<'_>),
     ) -> Result<Gathered> {
-        request.add_flags_to_last(flags::DUMP);
         for attempt in 0..DUMP_ATTEMPTS {
-            let mut gathered = Gathered::default();
-            if self.dump_once(request, attempted, &mut |m| each(&mut gathered, m))? {
+            if let Some(gathered) = self.try_dump(request, attempted, Interruption::Refuse, &mut each)? {
                 return Ok(gathered);
             }
             std::thread::sleep(Duration::from_micros(u64::from(attempt) * 100).min(LONGEST_PAUSE));
@@ -123,11 +121,27 @@ impl Socket {
         Err(Error::io(attempted, interrupted))
     }
 
+    /// One attempt at a dump; `None` if it must be tried again.
+    pub fn try_dump<Gathered: Default>(
+        &mut self,
+        request: &mut MessageWriter,
+        attempted: &str,
+        interruption: Interruption,
+        mut each: impl FnMut(&mut Gathered, &Message<'_>),
+    ) -> Result<Option<Gathered>> {
+        request.add_flags_to_last(flags::DUMP);
+        let mut gathered = Gathered::default();
+        let mut gather = |message: &Message<'_>| each(&mut gathered, message);
+        let is_whole = self.dump_once(request, attempted, interruption, &mut gather)?;
+        Ok(is_whole.then_some(gathered))
+    }
+
     /// False if the dump must be tried again.
     fn dump_once(
         &mut self,
         request: &mut MessageWriter,
         attempted: &str,
+        interruption: Interruption,
         each: &mut dyn FnMut(&Message<'_>),
     ) -> Result<bool> {
         // This also reads an interrupted dump to its end: the kernel runs one per socket.
@@ -137,7 +151,7 @@ impl Socket {
             let Received::Messages(received) = self.receive(attempted)? else {
                 return Ok(false);
             };
-            match visit_dump(received, sequence, attempted, each)? {
+            match visit_dump(received, sequence, attempted, interruption, each)? {
                 DumpState::More => {}
                 DumpState::Done => return Ok(true),
                 DumpState::Interrupted => return Ok(false),
@@ -194,6 +208,13 @@ impl Socket {
     }
 }
 
+/// What to do with a dump during which the kernel changed something of the same kind, ours or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interruption {
+    Refuse,
+    Accept,
+}
+
 enum DumpState {
     More,
     Done,
@@ -205,11 +226,12 @@ fn visit_dump(
     received: &[u8],
     sequence: u32,
     attempted: &str,
+    interruption: Interruption,
     each: &mut dyn FnMut(&Message<'_>),
 ) -> Result<DumpState> {
     let answers = Messages::new(received).filter(|message| message.sequence == sequence);
     for message in answers {
-        if message.is_interrupted() {
+        if message.is_interrupted() && interruption == Interruption::Refuse {
             return Ok(DumpState::Interrupted);
         }
         match message.acknowledgement() {

@@ -1,6 +1,7 @@
 //! The handle to the kernel's tables, and committing batches through it.
 
 use std::io;
+use std::time::Duration;
 
 use super::batch::{Batch, header};
 use super::describe::describe_operation;
@@ -8,17 +9,22 @@ use super::kernel::{self, message};
 use crate::error::{Error, Refusal, Result};
 use crate::netlink::{Acknowledgement, MessageWriter, Messages, Received, Socket, flags};
 
+/// How long a read insists on a moment in which nobody commits.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// The tables of the network namespace that the handle was opened in.
 pub struct Nftables {
     pub(super) socket: Socket,
     acknowledge_all: bool,
+    pub(super) patience: Duration,
 }
 
-/// Settings that let a test lose answers.
+/// Settings that let a test lose answers, or insist on a moment without commits for longer than usual.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
     pub receive_buffer: Option<usize>,
+    pub patience: Option<Duration>,
     /// Have every operation acknowledged instead of only the last.
     pub acknowledge_all: bool,
 }
@@ -34,7 +40,8 @@ impl Nftables {
         if let Some(bytes) = options.receive_buffer {
             socket.set_receive_buffer(bytes)?;
         }
-        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all })
+        let patience = options.patience.unwrap_or(PATIENCE);
+        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, patience })
     }
 
     /// The sender that others see in notifications of our commits.

@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
 use super::kernel::{self, message};
 use super::{Expression, Family, Hook, Nftables, SetSpec};
 use crate::error::{Error, Result};
-use crate::netlink::{Attributes, Message, MessageWriter, Messages};
+use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
 
 /// Others rarely commit, and rehashing a large set takes some tens of milliseconds.
 const ATTEMPTS: u32 = 200;
+/// How often a read insists on a moment in which nobody commits, however long that takes.
+const PATIENT_ATTEMPTS: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 impl Nftables {
@@ -68,12 +70,12 @@ impl Nftables {
     /// Hands every element of the set to `each`; nothing if there is no such set or table.
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
         let attempted = format!("reading the elements of set {set} of table {family} {table}");
-        let found = self.at_one_moment(&attempted, |nftables| {
+        let found = self.at_one_moment(&attempted, |nftables, interruption| {
             let Some(spec) = nftables.set(family, table, set)? else {
                 return Ok(Some(None));
             };
-            let dump = nftables.dump_elements(family, table, set, &attempted)?;
-            Ok((!has_duplicates(&dump)).then_some(Some((spec, dump))))
+            let dump = nftables.dump_elements(family, table, set, &attempted, interruption)?;
+            Ok(dump.filter(|dump| !has_duplicates(dump)).map(|dump| Some((spec, dump))))
         })?;
         let Some((spec, dump)) = found else {
             return Ok(());
@@ -101,7 +103,14 @@ impl Nftables {
 
     /// The messages are kept until the dump is known to be complete, in a fraction of the memory
     /// that the elements would take.
-    fn dump_elements(&mut self, family: Family, table: &str, set: &str, attempted: &str) -> Result<Vec<u8>> {
+    fn dump_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        attempted: &str,
+        interruption: Interruption,
+    ) -> Result<Option<Vec<u8>>> {
         let mut request = request(message::GET_ELEMENT, family, |writer| {
             writer.string(kernel::TABLE, table);
             writer.string(kernel::element::LIST_SET, set);
@@ -110,8 +119,8 @@ impl Nftables {
             dump.extend_from_slice(message.bytes);
             dump.resize(crate::netlink::aligned(dump.len()), 0);
         };
-        match self.socket.dump(&mut request, attempted, keep) {
-            Err(error) if is_absent(&error) => Ok(Vec::new()),
+        match self.socket.try_dump(&mut request, attempted, interruption, keep) {
+            Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
             dump => dump,
         }
     }
@@ -126,9 +135,11 @@ impl Nftables {
         let gather = |objects: &mut Vec<T>, message: &Message<'_>| {
             objects.extend(decode(message.attributes(kernel::PROTOCOL_HEADER)));
         };
-        self.at_one_moment(attempted, |nftables| match nftables.socket.dump(&mut request, attempted, gather) {
-            Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
-            objects => objects.map(Some),
+        self.at_one_moment(attempted, |nftables, interruption| {
+            match nftables.socket.try_dump(&mut request, attempted, interruption, gather) {
+                Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
+                objects => objects,
+            }
         })
     }
 
@@ -136,12 +147,23 @@ impl Nftables {
     /// number of the generation, but changes that number before it takes deleted elements out of
     /// a set, which makes it lose its place in a dump (Linux 6.18). So a commit that is under way
     /// is waited for. `read` returns `None` if it has seen by itself that it must be repeated.
-    fn at_one_moment<T>(&mut self, attempted: &str, mut read: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<T> {
+    ///
+    /// Commits to other tables count as well, so a busy neighbour could keep us from ever reading
+    /// a large set. After a while a read is therefore taken as it is: others' commits do not touch
+    /// our tables, and whoever does touch them is told of by [`super::Monitor`].
+    fn at_one_moment<T>(
+        &mut self,
+        attempted: &str,
+        mut read: impl FnMut(&mut Self, Interruption) -> Result<Option<T>>,
+    ) -> Result<T> {
+        let start = Instant::now();
         for attempt in 0..ATTEMPTS {
+            let is_patient = attempt < PATIENT_ATTEMPTS || start.elapsed() < self.patience;
+            let interruption = if is_patient { Interruption::Refuse } else { Interruption::Accept };
             let generation = self.generation()?;
             self.wait_for_commits()?;
-            if let Some(value) = read(self)?
-                && self.generation()? == generation
+            if let Some(value) = read(self, interruption)?
+                && (!is_patient || self.generation()? == generation)
             {
                 return Ok(value);
             }
