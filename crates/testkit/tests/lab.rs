@@ -160,7 +160,7 @@ fn many_refusals_in_a_row_are_all_told() {
     let lab = lab_with_rules();
     let destination = address("10.96.0.10:81");
     let source = source("pod-a1", destination);
-    let outcomes: Vec<_> = (0..40).map(|_| lab.probe(&source, destination, Protocol::Udp, PATIENT)).collect();
+    let outcomes: Vec<_> = (0..300).map(|_| lab.probe(&source, destination, Protocol::Udp, PATIENT)).collect();
     check(&Expected::Reject("by-hand".to_owned()), source.address, &outcomes).unwrap();
 }
 

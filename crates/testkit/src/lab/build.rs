@@ -72,6 +72,8 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv4/conf/all/accept_redirects", "0"),
     ("ipv4/conf/default/accept_redirects", "0"),
     ("ipv4/icmp_ratelimit", "0"),
+    // The kinds that a second, global limit counts: none, and for IPv6 only a kind that nobody here sends.
+    ("ipv4/icmp_ratemask", "0"),
     ("ipv6/conf/all/accept_dad", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
     ("ipv6/conf/default/dad_transmits", "0"),
@@ -80,6 +82,7 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv6/conf/all/accept_redirects", "0"),
     ("ipv6/conf/default/accept_redirects", "0"),
     ("ipv6/icmp/ratelimit", "0"),
+    ("ipv6/icmp/ratemask", "128"),
 ];
 
 pub(super) fn hosts() -> Result<Vec<Host>, Error> {
