@@ -35,6 +35,11 @@ impl Error {
         }
     }
 
+    /// The kernel refused because what was named is not there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Error::Refused { .. }) && self.errno() == Some(libc::ENOENT)
+    }
+
     /// The error of the system call that just failed on this thread.
     pub(crate) fn last(attempted: impl Into<String>) -> Self {
         Error::io(attempted, io::Error::last_os_error())

@@ -120,7 +120,7 @@ impl NftablesKernel {
         let mut batch = Batch::new();
         batch.delete_elements(table_family(family), TABLE, SetName::Affinity.name(), std::iter::once(element));
         match self.commit(batch) {
-            Err(Error::Kernel(portolan_kernel::Error::Refused { .. })) => Ok(()),
+            Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
             other => other,
         }
     }

@@ -93,7 +93,7 @@ impl Nftables {
             writer.string(kernel::set::NAME, set);
         });
         let answer = match self.socket.request(&mut request, &attempted) {
-            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) if error.is_absent() => return Ok(None),
             answer => answer?,
         };
         let message = Messages::new(&answer).next().ok_or_else(|| Error::malformed(attempted, "it has no set"))?;
@@ -120,7 +120,7 @@ impl Nftables {
             dump.resize(crate::netlink::aligned(dump.len()), 0);
         };
         match self.socket.try_dump(&mut request, attempted, interruption, keep) {
-            Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
+            Err(error) if error.is_absent() => Ok(Some(Vec::new())),
             dump => dump,
         }
     }
@@ -137,7 +137,7 @@ impl Nftables {
         };
         self.at_one_moment(attempted, |nftables, interruption| {
             match nftables.socket.try_dump(&mut request, attempted, interruption, gather) {
-                Err(error) if is_absent(&error) => Ok(Some(Vec::new())),
+                Err(error) if error.is_absent() => Ok(Some(Vec::new())),
                 objects => objects,
             }
         })
@@ -208,8 +208,4 @@ fn request(kind: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) ->
     let mut writer = MessageWriter::default();
     writer.message(header(kind, 0), &protocol_header(family), write);
     writer
-}
-
-fn is_absent(error: &Error) -> bool {
-    matches!(error, Error::Refused { .. }) && error.errno() == Some(libc::ENOENT)
 }
