@@ -1,0 +1,2 @@
+//! STATUS: health, metrics and debugging pages, over HTTP.
+#![forbid(unsafe_code)]
