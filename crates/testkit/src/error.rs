@@ -38,4 +38,34 @@ pub enum Error {
 
     #[error("cannot serve {address} in {host}: {source}")]
     Serve { host: &'static str, address: SocketAddr, source: io::Error },
+
+    #[error("{} does not exist; build the programs of Kubernetes with `tests/cluster/build`", path.display())]
+    NotBuilt { path: PathBuf },
+
+    #[error("cannot make a temporary folder: {source}")]
+    Folder { source: io::Error },
+
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+
+    #[error("cannot make a key for the API server: {reason}")]
+    Key { reason: String },
+
+    #[error("cannot start {program} in {host}: {source}")]
+    Start { host: &'static str, program: String, source: io::Error },
+
+    #[error("{program} ended, or was not ready in time; it said last:\n{said}")]
+    NotReady { program: String, said: String },
+
+    #[error("cannot speak to the API server by {}: {reason}", path.display())]
+    Kubeconfig { path: PathBuf, reason: String },
+
+    #[error("the API server refused {what} with {code}: {reason}")]
+    Refused { what: String, code: u16, reason: String },
+
+    #[error("the API server did not answer {what}: {reason}")]
+    Unanswered { what: String, reason: String },
+
+    #[error("the manifest cannot be read: {reason}")]
+    Manifest { reason: String },
 }

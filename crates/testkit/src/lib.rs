@@ -3,8 +3,10 @@
 //! * [`Scenario`] reads one file of `scenarios/`: objects in, packets with their expected fate, golden text per mode.
 //! * [`topology`] is the table of hosts and addresses that scenario files are written against.
 //! * [`Lab`] builds that topology from network namespaces and sends real packets through it.
+//! * [`cluster`] adds a real control plane to the lab.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 mod error;
 mod lab;
 mod packet;
@@ -12,6 +14,6 @@ mod scenario;
 pub mod topology;
 
 pub use error::Error;
-pub use lab::{Answer, Binding, Host, Lab, LongConnection, Outcome, check};
+pub use lab::{Answer, Binding, Host, Lab, Load, LongConnection, Outcome, Stream, Tally, check};
 pub use packet::{Expected, PacketLine, Protocol, Source};
 pub use scenario::{Scenario, Step};

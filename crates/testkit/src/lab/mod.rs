@@ -5,6 +5,7 @@
 
 mod build;
 mod host;
+mod load;
 mod probe;
 mod server;
 mod verdict;
@@ -15,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 pub use host::Host;
+pub use load::{Load, Stream, Tally};
 pub use probe::{Answer, Binding, LongConnection, Outcome};
 pub use verdict::check;
 

@@ -1,0 +1,66 @@
+//! Who speaks to the API server, and the files by which they do.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// An identity that the API server knows by a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// May do everything.
+    Admin,
+    /// What kube-proxy is in a cluster: nothing but the role `system:node-proxier`, which the server binds by itself.
+    KubeProxy,
+    /// Known, and allowed nothing.
+    Nobody,
+}
+
+impl Identity {
+    pub(super) const ALL: [Identity; 3] = [Identity::Admin, Identity::KubeProxy, Identity::Nobody];
+
+    pub(super) fn user(self) -> &'static str {
+        match self {
+            Identity::Admin => "admin",
+            Identity::KubeProxy => "system:kube-proxy",
+            Identity::Nobody => "nobody",
+        }
+    }
+
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Identity::Admin => "admin.kubeconfig",
+            Identity::KubeProxy => "kube-proxy.kubeconfig",
+            Identity::Nobody => "nobody.kubeconfig",
+        }
+    }
+
+    fn token(self) -> &'static str {
+        match self {
+            Identity::Admin => "token-of-admin",
+            Identity::KubeProxy => "token-of-kube-proxy",
+            Identity::Nobody => "token-of-nobody",
+        }
+    }
+
+    fn groups(self) -> &'static str {
+        if self == Identity::Admin { "system:masters" } else { "" }
+    }
+}
+
+/// The server's table of tokens.
+pub(super) fn tokens() -> String {
+    let row = |it: Identity| format!("{},{},{},\"{}\"\n", it.token(), it.user(), it.user(), it.groups());
+    Identity::ALL.into_iter().map(row).collect()
+}
+
+/// JSON is YAML, too.
+pub(super) fn kubeconfig(identity: Identity, server: &str, authority: &Path) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": {"server": server, "certificate-authority": authority}}],
+        "users": [{"name": identity.user(), "user": {"token": identity.token()}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": identity.user()}}],
+    })
+}
