@@ -1,4 +1,4 @@
-//! What can go wrong with watching. What is wrong with files and objects is a [`crate::Problem`].
+//! What can go wrong with watching files and clusters. What is wrong with files and objects is a [`crate::Problem`].
 
 use std::path::PathBuf;
 
@@ -10,4 +10,6 @@ pub enum Error {
     Start(#[source] rustix::io::Errno),
     #[error("cannot wait for changes of files: {0}")]
     Wait(#[source] rustix::io::Errno),
+    #[error(transparent)]
+    Access(#[from] crate::cluster::AccessError),
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod allocate;
+pub mod cluster;
 mod convert;
 mod endpoints;
 mod error;
@@ -32,7 +33,7 @@ pub use report::{Ignored, Problem, Report};
 pub use watch::Watcher;
 
 /// Where the objects are, and what kind of cluster they live in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Files, or directories whose own `*.yaml`, `*.yml` and `*.json` files are read.
     pub paths: Vec<PathBuf>,

@@ -1,6 +1,6 @@
 //! From Kubernetes' structures to ours, with the defaults and the checks of an API server.
 
-mod check;
+pub(crate) mod check;
 mod endpoints;
 mod families;
 mod node;
@@ -9,6 +9,7 @@ mod service;
 mod slice;
 mod wish;
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -28,13 +29,19 @@ pub(crate) struct Flaw {
 }
 
 impl Flaw {
-    fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { path: path.into(), reason: reason.into() }
     }
 
     fn located(self, document: &Document<'_>) -> Unreadable {
         let line = locate::line_of(document, &self.path);
-        Unreadable { line, reason: format!("{}: {}", self.path, self.reason) }
+        Unreadable { line, reason: self.to_string() }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.path, self.reason)
     }
 }
 

@@ -1,0 +1,107 @@
+//! Events for people who look at the cluster: written when possible, never waited for.
+
+use std::sync::Arc;
+
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use kube_client::client::Body;
+use portolan_model::ServiceName;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::pace::Throttle;
+use super::shared::Shared;
+
+/// What may wait to be written; more is dropped.
+const QUEUE: usize = 64;
+
+/// In the long run one every ten seconds, and so many at once: what fails a thousand times is said often enough.
+const RATE: f32 = 0.1;
+const BURST: u32 = 25;
+
+/// Who reports, to those who filter.
+const CONTROLLER: &str = "kube-proxy";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Normal,
+    Warning,
+}
+
+/// Writes Events without ever making its user wait.
+#[derive(Clone, Debug)]
+pub struct EventWriter {
+    node_name: Arc<str>,
+    queue: mpsc::Sender<Value>,
+}
+
+impl EventWriter {
+    pub(super) fn new(node_name: &str) -> (Self, mpsc::Receiver<Value>) {
+        let (queue, events) = mpsc::channel(QUEUE);
+        (Self { node_name: node_name.into(), queue }, events)
+    }
+
+    /// About our own Node.
+    pub fn node_event(&self, kind: EventKind, reason: &str, action: &str, note: &str) {
+        // A Node's events are found by its name in place of the unique identifier, as the kubelet writes them.
+        let regarding = json!({"kind": "Node", "apiVersion": "v1", "name": &*self.node_name, "uid": &*self.node_name});
+        self.enqueue("default", regarding, kind, reason, action, note);
+    }
+
+    pub fn service_event(&self, service: &ServiceName, kind: EventKind, reason: &str, action: &str, note: &str) {
+        let (namespace, name) = (&*service.namespace, &*service.name);
+        let regarding = json!({"kind": "Service", "apiVersion": "v1", "namespace": namespace, "name": name});
+        self.enqueue(namespace, regarding, kind, reason, action, note);
+    }
+
+    fn enqueue(&self, namespace: &str, regarding: Value, kind: EventKind, reason: &str, action: &str, note: &str) {
+        let now = jiff::Timestamp::now();
+        let about = regarding["name"].as_str().unwrap_or("node");
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{about}.{:x}", now.as_nanosecond()), "namespace": namespace},
+            "eventTime": format!("{now:.6}"),
+            "reportingController": CONTROLLER,
+            "reportingInstance": format!("{CONTROLLER}-{}", self.node_name),
+            "action": action,
+            "reason": reason,
+            "regarding": regarding,
+            "note": shortened(note),
+            "type": format!("{kind:?}"),
+        });
+        if self.queue.try_send(event).is_err() {
+            tracing::debug!("too many events wait to be written: {reason} is dropped");
+        }
+    }
+}
+
+/// The API takes a kilobyte.
+fn shortened(note: &str) -> String {
+    let end = (0..=note.len().min(1000)).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
+    note[..end].to_owned()
+}
+
+/// Writes what comes, one after the other, until nobody can send any more.
+pub(super) async fn write(shared: Arc<Shared>, mut events: mpsc::Receiver<Value>) {
+    let throttle = Throttle::new(RATE, BURST);
+    while let Some(event) = events.recv().await {
+        if !throttle.try_take().await {
+            tracing::debug!("too many events: {} is dropped", event["reason"]);
+            continue;
+        }
+        if let Err(reason) = post(&shared, &event).await {
+            tracing::debug!("cannot write the event {}: {reason}", event["reason"]);
+        }
+    }
+}
+
+async fn post(shared: &Shared, event: &Value) -> Result<(), String> {
+    let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default");
+    let request = Request::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"))
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "application/json")
+        .body(Body::from(event.to_string().into_bytes()));
+    let response = shared.access.send(request.map_err(|error| error.to_string())?).await?;
+    if response.status().is_success() { Ok(()) } else { Err(response.status().to_string()) }
+}

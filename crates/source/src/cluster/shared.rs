@@ -1,0 +1,106 @@
+//! What the watches share with each other and with those who ask.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::access::Access;
+use super::facts::{Facts, Listing};
+use super::resource::Resource;
+use super::state::WatchState;
+use super::tuning::Tuning;
+
+pub(super) struct Shared {
+    pub(super) tuning: Tuning,
+    pub(super) access: Access,
+    pub(super) notify: Box<dyn Fn() + Send + Sync>,
+    facts: Mutex<Facts>,
+    connections: Mutex<[Connection; 4]>,
+}
+
+#[derive(Clone, Debug)]
+struct Connection {
+    connected: bool,
+    since: SystemTime,
+    last_error: Option<String>,
+}
+
+impl Shared {
+    pub(super) fn new(tuning: Tuning, access: Access, node_name: &str, notify: Box<dyn Fn() + Send + Sync>) -> Self {
+        let now = SystemTime::now();
+        let connection = Connection { connected: false, since: now, last_error: None };
+        Self {
+            tuning,
+            access,
+            notify,
+            facts: Mutex::new(Facts::new(node_name, now)),
+            connections: Mutex::new(std::array::from_fn(|_| connection.clone())),
+        }
+    }
+
+    /// Held for a batch of events, never across a wait. A panic while it was held cannot have torn the facts apart in a
+    /// way that matters: every object is put in with one insertion.
+    pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace(&self, resource: Resource, listing: Listing, now: Instant) {
+        let mut facts = self.facts();
+        facts.replace(resource, listing, now);
+        let is_news = facts.settle();
+        drop(facts);
+        if is_news {
+            (self.notify)();
+        }
+    }
+
+    pub(super) fn watches(&self) -> Vec<WatchState> {
+        let connections = self.connections();
+        let state = |(resource, connection): (Resource, &Connection)| WatchState {
+            what: resource.what(),
+            connected: connection.connected,
+            since: connection.since,
+            complete: self.facts().is_complete(resource),
+            last_error: connection.last_error.clone(),
+        };
+        Resource::ALL.into_iter().zip(connections.iter()).map(state).collect()
+    }
+
+    pub(super) fn connected(&self, resource: Resource) {
+        let mut connections = self.connections();
+        let connection = &mut connections[resource as usize];
+        if !connection.connected {
+            *connection = Connection { connected: true, since: SystemTime::now(), ..connection.clone() };
+            tracing::debug!("{}: watching", resource.what());
+        }
+    }
+
+    /// The watch has ended in good order and goes on at once, which is no interruption worth telling.
+    pub(super) fn paused(&self, resource: Resource) {
+        tracing::debug!("{}: the watch has ended and is renewed", resource.what());
+    }
+
+    pub(super) fn failed(&self, resource: Resource, reason: &str, pause: Duration) {
+        tracing::warn!("cannot watch {}: {reason}; trying again in {pause:.1?}", resource.what());
+        self.disconnected(resource, reason);
+    }
+
+    /// There is no such resource here, which is all there is to know of it.
+    pub(super) fn absent(&self, resource: Resource, reason: &str) {
+        if self.connections()[resource as usize].last_error.as_deref() != Some(reason) {
+            tracing::info!("doing without {}: {reason}", resource.what());
+        }
+        self.disconnected(resource, reason);
+        self.replace(resource, Listing::default(), Instant::now());
+    }
+
+    fn disconnected(&self, resource: Resource, reason: &str) {
+        let mut connections = self.connections();
+        let connection = &mut connections[resource as usize];
+        let since = if connection.connected { SystemTime::now() } else { connection.since };
+        *connection = Connection { connected: false, since, last_error: Some(reason.to_owned()) };
+    }
+
+    fn connections(&self) -> MutexGuard<'_, [Connection; 4]> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

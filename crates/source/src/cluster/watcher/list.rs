@@ -1,0 +1,75 @@
+//! Everything by way of a list, page by page: for servers that do not send initial events.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use kube_client::client::Body;
+
+use super::{Ended, Watcher};
+use crate::cluster::facts::{Listing, complain_of_broken};
+use crate::cluster::wire::{Encoding, List};
+
+impl Watcher {
+    pub(super) async fn list(&mut self) -> Ended {
+        match self.all_pages().await {
+            Err(ended) => ended,
+            Ok((version, listing)) => {
+                self.shared.replace(self.resource(), listing, Instant::now());
+                self.complete(version);
+                self.succeeded();
+                Ended::Well
+            }
+        }
+    }
+
+    /// Only one page is in memory at a time.
+    async fn all_pages(&self) -> Result<(String, Listing), Ended> {
+        let mut listing = Listing::default();
+        let mut next = String::new();
+        loop {
+            let (encoding, list) = self.page(&next).await?;
+            self.gather_page(encoding, &list.items, &mut listing);
+            next = list.metadata.r#continue;
+            if next.is_empty() {
+                return Ok((list.metadata.resource_version, listing));
+            }
+        }
+    }
+
+    async fn page(&self, next: &str) -> Result<(Encoding, List), Ended> {
+        let request = self.asking.page(self.shared.tuning.page, next, self.newest).map_err(Ended::failed)?;
+        let access = &self.shared.access;
+        let response = if next.is_empty() { access.send(request).await } else { access.send_now(request).await };
+        let (encoding, body) = self.accept(response.map_err(Ended::failed)?).await?;
+        let body = self.whole(body).await?;
+        let list =
+            encoding.read_list(&body).map_err(|reason| Ended::failed(format!("the list makes no sense: {reason}")))?;
+        Ok((encoding, list))
+    }
+
+    async fn whole(&self, body: Body) -> Result<Bytes, Ended> {
+        let limit = self.shared.tuning.initial_total;
+        match tokio::time::timeout(limit, body.collect()).await {
+            Err(_) => Err(Ended::failed(format!("the list did not end within {limit:?}"))),
+            Ok(Err(error)) => {
+                Err(Ended::failed(format!("the list broke off: {}", crate::cluster::error::chain(&error))))
+            }
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+        }
+    }
+
+    fn gather_page(&self, encoding: Encoding, items: &[Bytes], listing: &mut Listing) {
+        let mut facts = self.shared.facts();
+        for item in items {
+            match self.resource().read_item(encoding, item) {
+                Ok(document) => facts.gather(listing, &document),
+                Err(broken) => {
+                    complain_of_broken(self.resource().kind(), &broken);
+                    let metadata = broken.metadata.iter();
+                    metadata.for_each(|metadata| facts.gather_last_good(listing, metadata, self.resource()));
+                }
+            }
+        }
+    }
+}

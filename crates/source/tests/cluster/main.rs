@@ -1,0 +1,14 @@
+//! The watch of a cluster against an API server that misbehaves on demand, over real sockets.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod access;
+mod fake;
+mod follower;
+mod objects;
+mod protobuf;
+mod sequences;
+mod watching;
+mod world;
+
+/// Long, because a loaded machine must not fail what is only late.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
