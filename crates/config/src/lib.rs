@@ -1,2 +1,39 @@
 //! CONFIGURATION: kube-proxy's flags and file, with its defaults and its checks.
+//!
+//! Everything here is a function from text to values. Two tables hold what there is: [`FIELDS`] of the file and
+//! [`FLAGS`] of the command line. Reading, defaulting, writing out, the page in docs and the tests all walk them, so
+//! that a field exists in all of these places or in none.
 #![forbid(unsafe_code)]
+
+mod arguments;
+mod check;
+mod decode;
+mod document;
+mod fields;
+mod flags;
+mod gates;
+mod mode;
+mod notice;
+mod precedence;
+mod removed;
+mod sanity;
+mod sloppy;
+mod span;
+mod tree;
+mod value;
+mod yaml;
+
+pub use arguments::{Given, KubeProxyFlags, normalised};
+pub use document::Document;
+pub use fields::{FIELDS, Field, Use};
+pub use flags::{FLAGS, Flag, Target};
+pub use gates::{GATES, Gate, is_on};
+pub use mode::AskedMode;
+pub use notice::{Level, Mistakes, Notice};
+pub use precedence::{Read, from_file, from_flags};
+pub use sloppy::{parse_address, parse_range};
+pub use span::{Span, parse_duration};
+pub use value::{Kind, Value};
+
+/// The release of kube-proxy whose flags, fields and defaults these are.
+pub const KUBERNETES_VERSION: &str = "v1.37.1";

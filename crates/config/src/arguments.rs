@@ -1,0 +1,168 @@
+//! The command line of kube-proxy, read as its own library reads it.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
+
+use crate::fields::Use;
+use crate::flags::Flag;
+use crate::notice::{Mistakes, Notice};
+use crate::value::{Kind, Value};
+
+/// The flags that were given, each with its value; of a repeated flag the last, or all items of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given(Vec<(&'static str, Value)>);
+
+impl Given {
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
+    }
+
+    /// The text of a flag, unless it is empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name)? {
+            Value::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn boolean(&self, name: &str) -> bool {
+        matches!(self.value(name), Some(Value::Boolean(true)))
+    }
+
+    pub(crate) fn flags(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
+        self.0.iter().filter_map(|(name, value)| Some((Flag::named(name)?, value)))
+    }
+
+    /// Every flag with the value that it has, given or not.
+    pub fn effective(&self) -> Vec<(String, String)> {
+        let value = |flag: &Flag| self.value(flag.name).cloned().unwrap_or_else(|| flag.default_value()).to_text();
+        Flag::all().map(|flag| (flag.name.to_owned(), value(flag))).collect()
+    }
+
+    /// Flags that were given and change nothing.
+    pub(crate) fn useless(&self) -> Vec<Notice> {
+        let useless = self.flags().filter_map(|(flag, value)| match flag.used() {
+            Use::None(reason) if *value != flag.default_value() || flag.field().is_none() => {
+                Some(Notice::info(format!("--{} has no use here: {reason}", flag.name)))
+            }
+            _ => None,
+        });
+        useless.collect()
+    }
+
+    /// For tests and for other front ends: names with texts.
+    pub fn new(texts: &[(&str, &str)]) -> Result<Self, Mistakes> {
+        let mut given = Self::default();
+        for (name, text) in texts {
+            let flag = Flag::named(name).ok_or_else(|| Mistakes::one(format!("unknown flag --{name}")))?;
+            let value = parsed(flag, text).map_err(Mistakes::one)?;
+            given.add(flag.name, value);
+        }
+        Ok(given)
+    }
+
+    pub(crate) fn of(values: impl Iterator<Item = (&'static str, Value)>) -> Self {
+        Self(values.collect())
+    }
+
+    fn add(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(given, _)| *given == name) {
+            Some((_, before)) => *before = before.clone().followed_by(value),
+            None => self.0.push((name, value)),
+        }
+    }
+}
+
+fn parsed(flag: &Flag, text: &str) -> Result<Value, String> {
+    Value::parse(flag.kind(), text)
+}
+
+/// All flags of kube-proxy, to be flattened into a command.
+#[derive(Clone, Debug, Default)]
+pub struct KubeProxyFlags(pub Given);
+
+impl Args for KubeProxyFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(Flag::all().map(argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for KubeProxyFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Given::default();
+        for flag in Flag::all().filter(|flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine)) {
+            let values = matches.get_many::<Value>(flag.name).unwrap_or_default();
+            values.cloned().for_each(|value| given.add(flag.name, value));
+        }
+        Ok(Self(given))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let argument = Arg::new(flag.name)
+        .long(flag.name)
+        .action(ArgAction::Append)
+        .value_parser(move |text: &str| parsed(flag, text))
+        .hide(flag.is_hidden)
+        .help(flag_help(flag));
+    let argument = match flag.short {
+        Some(letter) => argument.short(letter),
+        None => argument,
+    };
+    match (flag.name, flag.kind()) {
+        ("version", _) | (_, Kind::Boolean) => {
+            argument.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("true|false")
+        }
+        ("proxy-mode", kind) => argument.visible_alias("mode").value_name(placeholder(kind)).allow_hyphen_values(true),
+        (_, kind) => argument.num_args(1).value_name(placeholder(kind)).allow_hyphen_values(true),
+    }
+}
+
+fn flag_help(flag: &Flag) -> String {
+    let text = match flag.used() {
+        Use::Works(text) => text.to_owned(),
+        Use::None(reason) => format!("No use here: {reason}"),
+    };
+    match flag.default_text() {
+        "" | "false" => text,
+        default => format!("{text} [default: {default}]"),
+    }
+}
+
+fn placeholder(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "TEXT",
+        Kind::Boolean => "true|false",
+        Kind::Integer | Kind::Number => "NUMBER",
+        Kind::Duration => "TIME",
+        Kind::List => "LIST",
+        Kind::Gates => "NAME=true|false,...",
+        Kind::Patterns => "PATTERN=N,...",
+        Kind::Quantity => "BYTES",
+    }
+}
+
+/// Flag names may have `_` for `-`, and a long flag may be written with one dash only if it has one letter.
+pub fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    arguments.into_iter().map(normalised_one).collect()
+}
+
+fn normalised_one(argument: OsString) -> OsString {
+    let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else { return argument };
+    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    let name = name.replace('_', "-");
+    match value {
+        Some(value) => format!("{name}={value}").into(),
+        None => name.into(),
+    }
+}

@@ -1,0 +1,50 @@
+//! What the operator should be told: notices, which let the program go on, and mistakes, which do not.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Info,
+    Warning,
+}
+
+/// Something to be logged once the log has started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    pub level: Level,
+    pub text: String,
+}
+
+impl Notice {
+    pub fn info(text: impl Into<String>) -> Self {
+        Self { level: Level::Info, text: text.into() }
+    }
+
+    pub fn warning(text: impl Into<String>) -> Self {
+        Self { level: Level::Warning, text: text.into() }
+    }
+}
+
+/// All that is wrong with a configuration; each says where, what, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistakes(pub Vec<String>);
+
+impl Mistakes {
+    pub(crate) fn one(text: impl Into<String>) -> Self {
+        Self(vec![text.into()])
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            [one] => formatter.write_str(one),
+            several => {
+                write!(formatter, "{} mistakes in the configuration:", several.len())?;
+                several.iter().try_for_each(|mistake| write!(formatter, "\n  {mistake}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Mistakes {}

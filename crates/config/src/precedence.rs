@@ -1,0 +1,135 @@
+//! Which of flags and file counts. With a file, flags that say the same things are ignored, but for a few.
+
+use std::net::SocketAddr;
+
+use crate::arguments::Given;
+use crate::check::check;
+use crate::decode::decode;
+use crate::document::{Document, Place, Values};
+use crate::flags::Target;
+use crate::gates;
+use crate::mode::AskedMode;
+use crate::notice::{Mistakes, Notice};
+use crate::sanity;
+use crate::sloppy::parse_address;
+use crate::value::Value;
+
+/// A configuration that has passed all checks, and what there is to say about it.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub document: Document,
+    pub notices: Vec<Notice>,
+    /// Whether the health and metrics servers run; only two old flags can switch them off.
+    pub serves_health: bool,
+    pub serves_metrics: bool,
+}
+
+/// The configuration of a command line without --config.
+pub fn from_flags(given: &Given) -> Result<Read, Mistakes> {
+    let mut values = Values::default();
+    for (flag, value) in given.flags() {
+        if let Target::Field(path) | Target::Override(path) = flag.target
+            && !means_nothing(value)
+        {
+            values.set(path, value.clone(), Place::Flag(flag.name));
+        }
+    }
+    follow_the_mode(&mut values);
+    // By flags, ipvs mode waits as long between two writes as iptables mode does; by file it does not wait.
+    let overriding = [("ipvs.minSyncPeriod", Value::Duration(crate::Span(1_000_000_000)))];
+    let mut document = Document::complete("", &values, &overriding);
+    let serves_health = apply_port(&mut document, given, "healthz-port", "healthzBindAddress");
+    let serves_metrics = apply_port(&mut document, given, "metrics-port", "metricsBindAddress");
+    let notices = given.useless();
+    finished(Read { document, notices, serves_health, serves_metrics })
+}
+
+/// The configuration of a file, named for messages, with the flags beside it.
+pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Mistakes> {
+    let mut decoded = decode(file, text)?;
+    for (flag, value) in given.flags() {
+        if let Target::Override(path) = flag.target
+            && !means_nothing(value)
+        {
+            let value = beside(value, decoded.values.value(path));
+            decoded.values.set(path, value, Place::Flag(flag.name));
+        }
+    }
+    let document = Document::complete(file, &decoded.values, &[]);
+    let mut notices = decoded.notices;
+    notices.extend(ignored(given));
+    notices.extend(document.useless());
+    finished(Read { document, notices, serves_health: true, serves_metrics: true })
+}
+
+fn finished(mut read: Read) -> Result<Read, Mistakes> {
+    let mistakes = check(&read.document);
+    if !mistakes.is_empty() {
+        return Err(Mistakes(mistakes));
+    }
+    settle(&mut read.document);
+    read.notices.extend(gates::notices(read.document.gates()));
+    read.notices.extend(sanity::notices(&read.document));
+    Ok(read)
+}
+
+/// What kube-proxy fills in once all is known: the node's name as it is in the API, and where node ports are served.
+fn settle(document: &mut Document) {
+    let name = document.text("hostnameOverride").trim().to_lowercase();
+    document.replace("hostnameOverride", Value::Text(name));
+    if document.list("nodePortAddresses").is_empty() && document.mode() == AskedMode::Nftables {
+        document.replace("nodePortAddresses", Value::List(vec!["primary".into()]));
+    }
+}
+
+/// An empty text on the command line is as no flag.
+fn means_nothing(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if text.is_empty())
+}
+
+/// Patterns of both count, the flag's first; of anything else the flag's.
+fn beside(flag: &Value, file: Option<&Value>) -> Value {
+    match (flag, file) {
+        (Value::Patterns(first), Some(Value::Patterns(second))) => {
+            Value::Patterns(first.iter().chain(second).cloned().collect())
+        }
+        _ => flag.clone(),
+    }
+}
+
+/// There are no flags for the section of nftables: those of iptables mean it too.
+fn follow_the_mode(values: &mut Values) {
+    let is_nftables = matches!(values.value("mode"), Some(Value::Text(mode)) if mode == "nftables" || mode == "ebpf");
+    if is_nftables {
+        values.copy("iptables.syncPeriod", "nftables.syncPeriod");
+        values.copy("iptables.minSyncPeriod", "nftables.minSyncPeriod");
+        values.copy("iptables.masqueradeAll", "nftables.masqueradeAll");
+    }
+}
+
+/// The old flags for ports: they count where no address with a port was given, and 0 switches the server off.
+fn apply_port(document: &mut Document, given: &Given, flag: &str, path: &'static str) -> bool {
+    let Some(Value::Integer(port)) = given.value(flag) else { return true };
+    let address_flag = flag.replace("-port", "-bind-address");
+    let given_address = given.text(&address_flag);
+    let socket = document.text(path).parse::<SocketAddr>().ok();
+    let is_open = given_address.is_none_or(|text| parse_address(text).is_some());
+    if let (true, Ok(port @ 1..), Some(socket)) = (is_open, u16::try_from(*port), socket) {
+        document.replace(path, Value::Text(SocketAddr::new(socket.ip(), port).to_string()));
+    }
+    *port != 0
+}
+
+/// One notice for all flags that the file makes void, and one each for those that never had a use.
+fn ignored(given: &Given) -> Vec<Notice> {
+    let is_void = |target: &Target, name: &str| {
+        matches!(target, Target::Field(_)) || matches!(name, "healthz-port" | "metrics-port")
+    };
+    let (void, rest): (Vec<_>, Vec<_>) = given.flags().partition(|(flag, _)| is_void(&flag.target, flag.name));
+    let names: Vec<String> = void.iter().map(|(flag, _)| format!("--{}", flag.name)).collect();
+    let void = (!names.is_empty()).then(|| {
+        Notice::warning(format!("ignored because of --config, whose file says it instead: {}", names.join(", ")))
+    });
+    let kept = Given::of(rest.into_iter().map(|(flag, value)| (flag.name, value.clone())));
+    void.into_iter().chain(kept.useless()).collect()
+}

@@ -1,0 +1,40 @@
+//! Flags that kube-proxy no longer has, but that older command lines still give. They are taken, and change nothing.
+
+use crate::fields::Use;
+use crate::flags::{Flag, Target, hidden};
+use crate::value::Kind::{self, Boolean, Duration, Integer, Text};
+
+const KLOG: Use = Use::None("removed in Kubernetes 1.26: the log goes to standard error");
+const USERSPACE: Use = Use::None("for userspace mode, which no longer exists");
+
+const fn gone(name: &'static str, kind: Kind, used: Use) -> Flag {
+    match kind {
+        Boolean => hidden(name, kind, "false", used, "true"),
+        Duration => hidden(name, kind, "0s", used, "250ms"),
+        Integer => hidden(name, kind, "0", used, "1"),
+        _ => hidden(name, Text, "", used, "x"),
+    }
+}
+
+pub(crate) const REMOVED: &[Flag] = &[
+    Flag { target: Target::Field("portRange"), ..gone("proxy-port-range", Text, USERSPACE) },
+    gone("udp-timeout", Duration, USERSPACE),
+    gone("cleanup-iptables", Boolean, Use::None("removed: use --cleanup")),
+    gone("cleanup-ipvs", Boolean, Use::None("removed: --cleanup removes what every mode left")),
+    gone("conntrack-max", Integer, Use::None("removed: use --conntrack-max-per-core and --conntrack-min")),
+    gone("resource-container", Text, Use::None("removed: container runtimes do this")),
+    gone("boot-id-file", Text, Use::None("removed: never had a meaning here")),
+    gone("machine-id-file", Text, Use::None("removed: never had a meaning here")),
+    gone("experimental-logging-sanitization", Boolean, Use::None("removed: no secrets are logged")),
+    gone("add-dir-header", Boolean, KLOG),
+    gone("alsologtostderr", Boolean, KLOG),
+    gone("log-backtrace-at", Text, KLOG),
+    gone("log-dir", Text, KLOG),
+    gone("log-file", Text, KLOG),
+    gone("log-file-max-size", Text, KLOG),
+    gone("logtostderr", Boolean, KLOG),
+    gone("one-output", Boolean, KLOG),
+    gone("skip-headers", Boolean, KLOG),
+    gone("skip-log-headers", Boolean, KLOG),
+    gone("stderrthreshold", Text, KLOG),
+];
