@@ -8,7 +8,9 @@
 mod flows;
 pub mod nftables;
 mod objects;
+pub mod peers;
 mod reconcile;
+pub mod traffic;
 
 pub mod fake;
 

@@ -57,6 +57,12 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         &mut self.kernel
     }
 
+    /// Plans are said differently from now on, so that what the kernel holds must be read before the next sync.
+    pub fn respell(&mut self, dataplane: D) {
+        self.dataplane = dataplane;
+        self.applied = None;
+    }
+
     /// The plan that the kernel is known to hold.
     pub fn applied(&self) -> Option<&Plan> {
         self.applied.as_ref().map(|applied| &applied.plan)

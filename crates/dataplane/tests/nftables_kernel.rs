@@ -90,7 +90,7 @@ fn configurations() -> Vec<PlanConfig> {
 }
 
 fn nft_list(family: &str) -> String {
-    let output = Command::new("nft").args(["list", "table", family, "portolan"]).output();
+    let output = Command::new("nft").args(["--stateless", "list", "table", family, "portolan"]).output();
     let output = output.expect("nft runs (Debian package nftables)");
     assert!(output.status.success(), "nft list: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("nft prints UTF-8")

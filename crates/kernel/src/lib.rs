@@ -3,6 +3,9 @@
 pub mod addresses;
 pub mod conntrack;
 mod error;
+pub mod ipset;
+pub mod ipvs;
+pub mod links;
 pub mod memory;
 pub mod namespace;
 pub mod netlink;
@@ -10,5 +13,5 @@ pub mod nftables;
 pub mod signal;
 
 pub use error::{Error, Refusal, Result};
-pub use memory::{release_unused_memory, resident_bytes};
+pub use memory::{release_unused_memory, resident_bytes, share_one_heap};
 pub use namespace::{enter_network_namespace, enter_new_network_namespace};

@@ -12,6 +12,16 @@ pub fn release_unused_memory() {
     }
 }
 
+/// Lets all threads share one heap. The allocator of glibc would give each its own, with holes of its own; there is one
+/// thread here that allocates much, so that nobody waits for another. To be called before there are threads.
+pub fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers, and sets a limit that the allocator reads when a thread first allocates.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// How much of this process is in memory.
 pub fn resident_bytes() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;

@@ -110,11 +110,18 @@ fn lookup(set: &str, destination: Option<Register>, inverted: bool) -> Expressio
 }
 
 fn dynset(operation: DynsetOperation, set: &str, data: Option<Register>) -> Expression {
-    Expression::Dynset { operation, set: Arc::from(set), key: FIRST, data, timeout_milliseconds: None }
+    Expression::Dynset { operation, set: Arc::from(set), key: FIRST, data, timeout_milliseconds: None, counts: false }
 }
 
 fn dynset_with_timeout(operation: DynsetOperation, set: &str, timeout: u64) -> Expression {
-    Expression::Dynset { operation, set: Arc::from(set), key: FIRST, data: None, timeout_milliseconds: Some(timeout) }
+    Expression::Dynset {
+        operation,
+        set: Arc::from(set),
+        key: FIRST,
+        data: None,
+        timeout_milliseconds: Some(timeout),
+        counts: false,
+    }
 }
 
 fn verdict_rules() -> Vec<Rule> {

@@ -11,6 +11,8 @@ pub struct PlanConfig {
     pub masquerade_all: bool,
     /// Where node ports are served; empty means everywhere.
     pub node_port_addresses: Vec<AddressSelector>,
+    /// Whether node ports answer at 127.0.0.1 as well, where the addresses above include it.
+    pub loopback_node_ports: bool,
     /// Whether `spec.externalIPs` gets rules (feature gate AllowServiceExternalIPs).
     pub allow_external_ips: bool,
 }
@@ -21,6 +23,7 @@ impl Default for PlanConfig {
             detect_local: DetectLocal::ClusterRange(Vec::new()),
             masquerade_all: false,
             node_port_addresses: vec![AddressSelector::Primary],
+            loopback_node_ports: false,
             allow_external_ips: true,
         }
     }

@@ -12,6 +12,7 @@ mod config;
 mod decide;
 mod flows;
 mod frontends;
+mod health;
 mod node;
 mod pools;
 mod service;
@@ -23,12 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use changed::changed_services;
-use portolan_model::{OrdMap, ServiceName, Snapshot};
+use portolan_model::{Family, OrdMap, ServiceName, Snapshot};
 
 pub use claims::{Claim, Claims};
 pub use clients::{ClientChoice, loses_clients};
 pub use config::{AddressSelector, DetectLocal, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
+pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
 pub use service::{Conflict, Endpoint, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 pub use trace::{Candidate, Fate, Packet, Step, Trace, trace};
@@ -41,6 +43,8 @@ pub struct Plan {
     pub services: OrdMap<PortKey, Arc<ServicePlan>>,
     /// Who asked for which address and port; the first of those who ask for the same one gets it.
     pub claims: Claims,
+    /// What load balancers may ask this node about its Services, in each of their families.
+    pub health_checks: OrdMap<(ServiceName, Family), HealthCheck>,
     /// The facts that this plan was made from, to find what the next snapshot changes.
     facts: Snapshot,
 }
@@ -54,7 +58,10 @@ impl Plan {
 /// Two plans are the same when they decide the same; the facts behind them may differ in what does not matter.
 impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
-        self.node == other.node && self.services == other.services && self.claims == other.claims
+        self.node == other.node
+            && self.services == other.services
+            && self.claims == other.claims
+            && self.health_checks == other.health_checks
     }
 }
 
@@ -78,6 +85,7 @@ impl Plan {
         for name in changed {
             let ports = decide::decide(name, &self.facts, &self.node);
             self.claim_again(name, &ports, &mut rivals);
+            self.check_again(name);
             decided.insert(name.clone(), ports);
         }
         for name in rivals.difference(changed) {
@@ -98,6 +106,17 @@ impl Plan {
         for claim in ports.iter().flat_map(ServicePlan::claims) {
             rivals.extend(self.claims.rivals(&claim));
             self.claims.stake(claim);
+        }
+    }
+
+    fn check_again(&mut self, name: &ServiceName) {
+        for family in Family::BOTH {
+            let key = (name.clone(), family);
+            match health::decide(name, family, &self.facts, &self.node) {
+                Some(check) if self.health_checks.get(&key) == Some(&check) => {}
+                Some(check) => _ = self.health_checks.insert(key, check),
+                None => _ = self.health_checks.remove(&key),
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! What the node as a whole does, apart from any one Service.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use portolan_model::{Family, IpNet, Node, Snapshot};
 
 use crate::config::{AddressSelector, DetectLocal, PlanConfig};
 use crate::verdict::Origin;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePlan {
@@ -26,6 +28,8 @@ pub struct FamilyPlan {
     /// How pods are told apart; `None` means that no packet is known to come from a pod.
     pub pods: Option<LocalDetector>,
     pub node_ports: NodePortMatch,
+    /// Node ports answer at 127.0.0.1, to the node itself.
+    pub loopback_node_ports: bool,
     /// Addresses in here that no Service has lead nowhere.
     pub service_ranges: Box<[IpNet]>,
 }
@@ -47,7 +51,7 @@ impl LocalDetector {
     }
 }
 
-/// Which destination addresses node ports are served on. Loopback addresses never are.
+/// Which destination addresses node ports are served on. Of loopback addresses it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodePortMatch {
     /// Whatever the kernel calls a local address at the time of the packet.
@@ -69,6 +73,7 @@ impl NodePlan {
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
                 node_ports: node_port_match(node, config, family),
+                loopback_node_ports: serves_loopback(node, config, family),
                 service_ranges: of_family(&snapshot.service_ranges, family).collect(),
             }),
         }
@@ -107,9 +112,10 @@ impl NodePlan {
     }
 
     pub fn serves_node_ports(&self, family: Family, address: IpAddr) -> bool {
-        !address.is_loopback()
-            && Family::of(address) == family
-            && match &self.family(family).node_ports {
+        let plan = self.family(family);
+        Family::of(address) == family
+            && match &plan.node_ports {
+                _ if address.is_loopback() => plan.loopback_node_ports,
                 NodePortMatch::AnyLocal => self.owns(address),
                 NodePortMatch::Only(addresses) => addresses.contains(&address),
             }
@@ -136,15 +142,25 @@ fn detector(node: &Node, config: &PlanConfig, family: Family) -> Option<LocalDet
     }
 }
 
+/// IPv6 has no way to let packets from its loopback address leave the machine.
+fn serves_loopback(node: &Node, config: &PlanConfig, family: Family) -> bool {
+    let mut ranges = node_port_ranges(node, config, family).into_iter();
+    let is_included = config.node_port_addresses.is_empty() || ranges.any(|range| range.contains(&LOOPBACK));
+    config.loopback_node_ports && family == Family::V4 && is_included
+}
+
 /// As with kube-proxy, a list that says nothing about a family leaves that family unrestricted.
 fn node_port_match(node: &Node, config: &PlanConfig, family: Family) -> NodePortMatch {
-    let ranges: Vec<IpNet> =
-        config.node_port_addresses.iter().flat_map(|selector| expand(selector, node, family)).collect();
+    let ranges = node_port_ranges(node, config, family);
     if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
         return NodePortMatch::AnyLocal;
     }
     let serves = |address: &IpAddr| !address.is_loopback() && ranges.iter().any(|range| range.contains(address));
     NodePortMatch::Only(own_addresses(node).iter().copied().filter(serves).collect())
+}
+
+fn node_port_ranges(node: &Node, config: &PlanConfig, family: Family) -> Vec<IpNet> {
+    config.node_port_addresses.iter().flat_map(|selector| expand(selector, node, family)).collect()
 }
 
 fn expand(selector: &AddressSelector, node: &Node, family: Family) -> Vec<IpNet> {

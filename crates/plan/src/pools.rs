@@ -67,9 +67,24 @@ fn cluster_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
 }
 
 fn local_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
-    let is_local = |endpoint: &SliceEndpoint| endpoint.node.as_ref() == Some(&node.name);
-    let ready: Vec<Endpoint> = pick(known, node, |it| is_local(it) && it.conditions.ready).collect();
-    if ready.is_empty() { pick(known, node, |it| is_local(it) && is_last_resort(it)).collect() } else { ready }
+    let ready: Vec<Endpoint> = pick(known, node, |it| is_local(it, node) && it.conditions.ready).collect();
+    if ready.is_empty() { pick(known, node, |it| is_local(it, node) && is_last_resort(it)).collect() } else { ready }
+}
+
+/// The ready endpoints of this node, by address.
+pub(crate) fn local_ready_addresses(
+    slices: &Slices,
+    port: &ServicePort,
+    family: Family,
+    node: &NodePlan,
+) -> Vec<IpAddr> {
+    let known = known_endpoints(slices, port, family);
+    let ready = known.into_values().filter(|endpoint| is_local(endpoint, node) && endpoint.conditions.ready);
+    ready.map(|endpoint| endpoint.address).collect()
+}
+
+fn is_local(endpoint: &SliceEndpoint, node: &NodePlan) -> bool {
+    endpoint.node.as_ref() == Some(&node.name)
 }
 
 fn is_usable(endpoint: &SliceEndpoint) -> bool {

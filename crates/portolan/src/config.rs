@@ -9,7 +9,7 @@ use portolan_model::Family;
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 use portolan_source::{Options, State};
 
-use crate::flags::{DetectLocalMode, FactFlags, TrafficFlags};
+use crate::flags::{DetectLocalMode, FactFlags, ManifestFlags, TrafficFlags};
 
 /// Whether a command may write down allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +19,14 @@ pub enum Keep {
 }
 
 pub fn source_options(flags: &FactFlags, keep: Keep) -> anyhow::Result<Options> {
+    manifest_options(&flags.manifests, node_name(flags.hostname_override.as_deref())?, keep)
+}
+
+pub(crate) fn manifest_options(flags: &ManifestFlags, node_name: String, keep: Keep) -> anyhow::Result<Options> {
     let directory = flags.state_directory.clone();
     Ok(Options {
         paths: flags.manifests.clone(),
-        node_name: node_name(flags)?,
+        node_name,
         service_ranges: one_per_family("--service-cluster-ip-range", &flags.service_cluster_ip_range)?,
         node_port_range: node_port_range(&flags.service_node_port_range)?,
         state: match keep {
@@ -32,10 +36,10 @@ pub fn source_options(flags: &FactFlags, keep: Keep) -> anyhow::Result<Options> 
     })
 }
 
-/// As kubelet does it: trimmed, and in lower case.
-fn node_name(flags: &FactFlags) -> anyhow::Result<String> {
-    let name = match &flags.hostname_override {
-        Some(name) => name.clone(),
+/// As kubelet does it: trimmed, and in lower case. Without a name it is the machine's.
+pub(crate) fn node_name(given: Option<&str>) -> anyhow::Result<String> {
+    let name = match given {
+        Some(name) => name.to_owned(),
         None => std::fs::read_to_string("/proc/sys/kernel/hostname").context("reading the machine's host name")?,
     };
     let name = name.trim().to_lowercase();
@@ -65,6 +69,7 @@ pub fn plan_config(flags: &TrafficFlags) -> anyhow::Result<PlanConfig> {
         detect_local: detect_local(flags)?,
         masquerade_all: flags.masquerade_all,
         node_port_addresses: selectors.map(|text| address_selector(text.trim())).collect::<Result<_, _>>()?,
+        loopback_node_ports: flags.iptables_localhost_nodeports,
         allow_external_ips: true,
     })
 }

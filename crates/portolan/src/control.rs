@@ -8,32 +8,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nftables::NftablesKernel;
 use portolan_dataplane::{Observe, render, verify};
 use portolan_explain::{
     DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference, explain_packet, services,
     verify_answer,
 };
-use portolan_plan::{Plan, PlanConfig};
+use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::programmer::mode;
 use crate::flags::Mode;
 use crate::offline::load;
+use crate::settings::Settings;
 
 /// What the daemon shows to those who ask.
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
-    options: Options,
-    config: PlanConfig,
-    masquerade_bit: u8,
-}
-
-impl Published {
-    pub(crate) fn new(options: Options, config: PlanConfig, masquerade_bit: u8) -> Self {
-        Self { plan: None, options, config, masquerade_bit }
-    }
+    pub(crate) settings: Settings,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,12 +94,12 @@ fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>) -> anyho
 
 /// Takes what is needed out of the lock first, so that a long answer never holds up a sync.
 fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
-    let (plan, options, config, bit) = {
+    let (plan, settings) = {
         let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
         let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
-        (plan, published.options.clone(), published.config.clone(), published.masquerade_bit)
+        (plan, published.settings.clone())
     };
-    let mode = Nftables::new(bit);
+    let mode = mode(&settings);
     Ok(match question {
         Question::Services => Answer::Services(services(&plan)),
         Question::Verify => {
@@ -118,11 +112,12 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
             Answer::Packet(Box::new(explain_packet(&mode, &plan, &objects, "the kernel's tables", &packet)))
         }
         Question::Difference { manifests } => {
+            let options = settings.manifest_options();
             let state = match options.state {
                 State::ReadWrite(directory) => State::ReadOnly(directory),
                 other => other,
             };
-            let other = load(Options { paths: manifests.clone(), state, ..options }, &config)?;
+            let other = load(Options { paths: manifests.clone(), state, ..options }, &settings.plan)?;
             Answer::Difference(difference(&mode, &plan, &other))
         }
     })

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
-
-use crate::duration::parse_duration;
+use portolan_config::{KubeProxyFlags, parse_duration};
 
 /// The service network of a Kubernetes node: Services become working traffic, and every packet can be explained.
 #[derive(Debug, Parser)]
@@ -17,10 +16,19 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// The service network of a Kubernetes node, in the place of kube-proxy: this is `portolan proxy`.
+#[derive(Debug, Parser)]
+#[command(name = "kube-proxy", args_override_self = true, max_term_width = 110)]
+pub struct KubeProxyCli {
+    #[command(flatten)]
+    pub flags: ProxyFlags,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run: watch the manifests and keep the kernel's rules as they ask
-    Proxy(ProxyFlags),
+    /// Run: watch the cluster, or manifests, and keep the kernel's rules as they ask; takes every flag of kube-proxy
+    #[command(args_override_self = true)]
+    Proxy(Box<ProxyFlags>),
     /// Show what would be programmed; needs no privileges
     Render(RenderFlags),
     /// Say where a packet goes, step by step, and why
@@ -31,38 +39,63 @@ pub enum Command {
     Verify(VerifyFlags),
     /// Show what would change with other manifests, as behaviour and as objects; exit status 1 if anything
     Diff(DiffFlags),
-    /// Remove everything that Portolan has programmed, and nothing else
+    /// Compare what Portolan would do with what kube-proxy has programmed here; exit status 1 if they differ
+    Shadow(ShadowFlags),
+    /// Remove everything that Portolan has programmed; with --all, what kube-proxy has programmed, too
     Cleanup(CleanupFlags),
 }
 
+/// kube-proxy's flags, with its defaults and meanings, and after them our own, which also count beside --config.
 #[derive(Args, Clone, Debug)]
 pub struct ProxyFlags {
     #[command(flatten)]
-    pub facts: FactFlags,
+    pub kube_proxy: KubeProxyFlags,
     #[command(flatten)]
-    pub traffic: TrafficFlags,
-    /// Least time between two writes to the kernel; 0s writes on every change
-    #[arg(long, default_value = "0s", value_parser = parse_duration, alias = "iptables-min-sync-period")]
-    pub min_sync_period: Duration,
-    /// How often the kernel is read back and compared as a whole; also the longest wait before a retry
-    #[arg(long, default_value = "30s", value_parser = parse_duration, alias = "iptables-sync-period")]
-    pub sync_period: Duration,
+    pub manifests: ManifestFlags,
+    /// Program nothing: compare what would be programmed with what kube-proxy has, and report the differences
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, hide_default_value = true)]
+    pub shadow: bool,
+    /// With --shadow: compare once, print the result and end; exit status 1 if anything differs
+    #[arg(long, requires = "shadow")]
+    pub once: bool,
+    /// With --once: for people or for programs
+    #[arg(long, short = 'o', default_value = "text", hide_default_value = true)]
+    pub output: Output,
+    /// Count connections, packets and bytes by Service and endpoint, for /metrics
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set)]
+    pub traffic_counters: bool,
+    /// Least time between two writes to the kernel [default: that of the configuration if given there, else 0s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub min_sync_period: Option<Duration>,
+    /// How often the kernel is read back and compared as a whole; also the longest wait before a retry [default: that
+    /// of the configuration]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub sync_period: Option<Duration>,
+    /// The bit of the packet mark that means "masquerade" [default: that of the configuration]
+    #[arg(long, value_name = "0-31", value_parser = clap::value_parser!(u8).range(0..32))]
+    pub masquerade_bit: Option<u8>,
     #[command(flatten)]
     pub control: ControlFlags,
-    /// Log more: 0 normal, 2 every sync, 4 everything
-    #[arg(short = 'v', long = "v", default_value_t = 0)]
-    pub verbosity: u8,
 }
 
 /// Where the facts come from.
 #[derive(Args, Clone, Debug)]
 pub struct FactFlags {
-    /// Files or directories with Services, EndpointSlices, Endpoints, Pods and Nodes, in YAML or JSON
-    #[arg(long, value_name = "PATH", num_args = 1.., value_delimiter = ',')]
-    pub manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    pub manifests: ManifestFlags,
     /// The name of this node (default: the machine's host name)
     #[arg(long, value_name = "NAME")]
     pub hostname_override: Option<String>,
+}
+
+/// Facts from files, and the cluster that they live in.
+#[derive(Args, Clone, Debug)]
+pub struct ManifestFlags {
+    /// Files or directories with Services, EndpointSlices, Endpoints, Pods and Nodes, in YAML or JSON
+    #[arg(long, value_name = "PATH", num_args = 1.., value_delimiter = ',')]
+    pub manifests: Vec<PathBuf>,
     /// Where ClusterIPs come from: one range, or one per family, comma separated
     #[arg(long, value_name = "RANGES", default_value = "10.96.0.0/16", value_delimiter = ',')]
     pub service_cluster_ip_range: Vec<IpNet>,
@@ -95,6 +128,9 @@ pub struct TrafficFlags {
     /// Addresses that serve node ports: ranges, or the words primary, localhost, all
     #[arg(long, value_name = "LIST", default_value = "primary", value_delimiter = ',')]
     pub nodeport_addresses: Vec<String>,
+    /// Serve node ports at 127.0.0.1, too, where --nodeport-addresses includes it
+    #[arg(long)]
+    pub iptables_localhost_nodeports: bool,
     /// Rewrite the source address of everything sent to ClusterIPs
     #[arg(long)]
     pub masquerade_all: bool,
@@ -135,7 +171,7 @@ pub struct ControlFlags {
     pub control_socket: PathBuf,
 }
 
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct OutputFlags {
     /// For people or for programs
     #[arg(long, short = 'o', default_value = "text")]
@@ -207,7 +243,32 @@ pub struct QuestionFlags {
 }
 
 #[derive(Args, Clone, Debug)]
+pub struct ShadowFlags {
+    /// Read kube-proxy's rules from this output of `iptables-save` instead of from the kernel
+    #[arg(long, value_name = "PATH", requires = "ip6tables_save")]
+    pub iptables_save: Option<PathBuf>,
+    /// The same for IPv6, from `ip6tables-save`
+    #[arg(long, value_name = "PATH", requires = "iptables_save")]
+    pub ip6tables_save: Option<PathBuf>,
+    #[command(flatten)]
+    pub facts: FactFlags,
+    #[command(flatten)]
+    pub traffic: TrafficFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
 pub struct CleanupFlags {
+    /// Remove what kube-proxy has programmed as well, in every mode
+    #[arg(long, conflicts_with = "after_kube_proxy")]
+    pub all: bool,
+    /// First wait until kube-proxy serves this node's Services again, so that no moment is without rules
+    #[arg(long)]
+    pub after_kube_proxy: bool,
+    /// How long to wait for kube-proxy
+    #[arg(long, default_value = "5m", value_parser = parse_duration, requires = "after_kube_proxy")]
+    pub timeout: Duration,
     #[command(flatten)]
     pub output: OutputFlags,
 }

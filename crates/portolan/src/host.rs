@@ -19,10 +19,15 @@ pub fn addresses() -> Vec<IpAddr> {
 }
 
 /// Adds the machine's addresses to the facts. A machine that no Node object describes is described by its interfaces.
-pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr]) {
+/// The address that the operator names as primary stands before all others.
+pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr], named: Option<IpAddr>) {
     let mut node = Node { interface_addresses: addresses.into(), ..(*snapshot.node).clone() };
     if node.addresses.is_empty() {
         node.addresses = Family::BOTH.into_iter().filter_map(|family| primary(addresses, family)).collect();
+    }
+    if let Some(named) = named {
+        let others = node.addresses.iter().copied().filter(|address| *address != named);
+        node.addresses = [named].into_iter().chain(others).collect();
     }
     if node != *snapshot.node {
         snapshot.node = Arc::new(node);

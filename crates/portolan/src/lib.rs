@@ -7,36 +7,79 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod daemon;
-mod duration;
-mod events;
+pub mod duties;
 pub mod flags;
 pub mod host;
+mod klog;
 mod log;
+mod mode;
 mod offline;
+mod proxy;
+pub mod settings;
+
+use std::ffi::OsString;
+use std::path::Path;
 
 use clap::Parser;
-use flags::{Cli, Command};
+use flags::{Cli, Command, KubeProxyCli};
 
 /// Runs the command line; the result is the exit status.
 pub fn main() -> u8 {
-    let cli = Cli::parse();
-    match run(cli.command) {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match run(&arguments) {
         Ok(status) => status,
         Err(error) => {
             eprintln!("portolan: {error:#}");
-            commands::FAILURE
+            failure(&arguments)
         }
     }
 }
 
-fn run(command: Command) -> anyhow::Result<u8> {
+fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
+    match parse(arguments) {
+        Ok(command) => run_command(command),
+        Err(error) => {
+            let is_answer = error.exit_code() == 0;
+            _ = error.print();
+            Ok(if is_answer { commands::SUCCESS } else { failure(arguments) })
+        }
+    }
+}
+
+/// Under the name of kube-proxy the program is `portolan proxy`.
+fn parse(arguments: &[OsString]) -> Result<Command, clap::Error> {
+    if is_kube_proxy(arguments) {
+        let arguments = portolan_config::normalised(arguments.iter().cloned());
+        return KubeProxyCli::try_parse_from(arguments).map(|cli| Command::Proxy(Box::new(cli.flags)));
+    }
+    let arguments =
+        if is_proxy(arguments) { portolan_config::normalised(arguments.iter().cloned()) } else { arguments.to_vec() };
+    Cli::try_parse_from(arguments).map(|cli| cli.command)
+}
+
+fn run_command(command: Command) -> anyhow::Result<u8> {
     match command {
-        Command::Proxy(flags) => daemon::run(&flags),
+        Command::Proxy(flags) => proxy::run(&flags),
         Command::Render(flags) => commands::render(&flags),
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
+        Command::Shadow(flags) => commands::shadow(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
     }
+}
+
+/// kube-proxy fails with 1; the commands that compare need 1 for "they differ".
+fn failure(arguments: &[OsString]) -> u8 {
+    if is_kube_proxy(arguments) || is_proxy(arguments) { proxy::FAILURE } else { commands::FAILURE }
+}
+
+fn is_kube_proxy(arguments: &[OsString]) -> bool {
+    let name = arguments.first().and_then(|path| Path::new(path).file_name());
+    name.is_some_and(|name| name == "kube-proxy")
+}
+
+fn is_proxy(arguments: &[OsString]) -> bool {
+    arguments.get(1).is_some_and(|command| command == "proxy")
 }

@@ -1,19 +1,158 @@
-//! The log, on standard error.
+//! The log, on standard error: as klog writes it, as component-base writes JSON, or for people at a terminal.
 
 use std::io::IsTerminal;
+use std::sync::{Mutex, OnceLock};
 
-use tracing_subscriber::filter::LevelFilter;
+use portolan_config::{Document, Level, Notice};
+use tracing::Metadata;
+use tracing_subscriber::filter::{FilterFn, LevelFilter};
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::reload;
 
-pub(crate) fn start(verbosity: u8) {
-    let level = match verbosity {
+use crate::klog::{JsonFormat, TextFormat};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    pub format: LogFormat,
+    /// 0 normal, 2 every sync, 4 everything.
+    pub verbosity: u8,
+    /// Another verbosity for files whose names match a pattern; the first that matches counts.
+    pub patterns: Vec<(String, u8)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people at a terminal, otherwise as klog writes.
+    #[default]
+    Unset,
+    Text,
+    Json,
+}
+
+impl LogSettings {
+    pub(crate) fn of(document: &Document) -> Self {
+        let format = match document.text("logging.format") {
+            "json" => LogFormat::Json,
+            _ if document.is_given("logging.format") => LogFormat::Text,
+            _ => LogFormat::Unset,
+        };
+        let verbosity = u8::try_from(document.integer("logging.verbosity")).unwrap_or(u8::MAX);
+        Self { format, verbosity, patterns: document.patterns().to_vec() }
+    }
+
+    /// How verbose events of this source file may be.
+    fn level(&self, file: &str) -> LevelFilter {
+        let found = self.patterns.iter().find(|(pattern, _)| is_match(pattern, file));
+        level_of(found.map_or(self.verbosity, |(_, verbosity)| *verbosity))
+    }
+
+    fn allows(&self, event: &Metadata<'_>) -> bool {
+        *event.level() <= self.level(event.file().unwrap_or_default())
+    }
+
+    fn most_verbose(&self) -> LevelFilter {
+        self.patterns.iter().map(|(_, verbosity)| level_of(*verbosity)).fold(level_of(self.verbosity), LevelFilter::max)
+    }
+}
+
+fn level_of(verbosity: u8) -> LevelFilter {
+    match verbosity {
         0 | 1 => LevelFilter::INFO,
         2 | 3 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
+    }
+}
+
+/// Whether a pattern with `*` and `?` means this file: by its name without ending, or by its path if it has a slash.
+fn is_match(pattern: &str, file: &str) -> bool {
+    let path = file.strip_suffix(".rs").unwrap_or(file);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    glob(pattern.as_bytes(), if pattern.contains('/') { path } else { name }.as_bytes())
+}
+
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
+        ([b'?', pattern @ ..], [_, text @ ..]) => glob(pattern, text),
+        ([one, pattern @ ..], [other, text @ ..]) if one == other => glob(pattern, text),
+        _ => false,
+    }
+}
+
+/// The log that runs, and how to change what it lets through.
+struct Running {
+    settings: Mutex<LogSettings>,
+    refilter: Box<dyn Fn(&LogSettings) + Send + Sync>,
+}
+
+static RUNNING: OnceLock<Running> = OnceLock::new();
+
+/// Starts the log. Only the first call has an effect.
+pub(crate) fn start(settings: &LogSettings) {
+    let (filter, handle) = reload::Layer::new(filter(settings));
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let layer = match settings.format {
+        LogFormat::Json => layer.event_format(JsonFormat).boxed(),
+        LogFormat::Unset if std::io::stderr().is_terminal() => layer.with_ansi(true).with_target(false).boxed(),
+        LogFormat::Unset | LogFormat::Text => layer.event_format(TextFormat).boxed(),
     };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    if tracing_subscriber::registry().with(layer.with_filter(filter)).try_init().is_ok() {
+        let refilter = Box::new(move |settings: &LogSettings| _ = handle.reload(self::filter(settings)));
+        _ = RUNNING.set(Running { settings: Mutex::new(settings.clone()), refilter });
+    }
+}
+
+type Filter = FilterFn<Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync>>;
+
+fn filter(settings: &LogSettings) -> Filter {
+    let own = settings.clone();
+    let allows: Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync> = Box::new(move |event| own.allows(event));
+    FilterFn::new(allows).with_max_level_hint(settings.most_verbose())
+}
+
+/// Lets through what the settings say from now on. The format stays as it was at the start.
+pub(crate) fn set(settings: &LogSettings) {
+    let Some(running) = RUNNING.get() else { return };
+    *running.settings.lock().expect("nobody panics while changing the log") = settings.clone();
+    (running.refilter)(settings);
+}
+
+/// For `/debug/flags/v`: the new verbosity as text, and what to answer.
+pub(crate) fn set_verbosity(text: &str) -> Result<String, String> {
+    let verbosity = text.trim().parse().map_err(|_| format!("{text:?} is not a verbosity: write a number from 0"))?;
+    let running = RUNNING.get().ok_or("the log does not run")?;
+    let settings = running.settings.lock().expect("nobody panics while changing the log").clone();
+    set(&LogSettings { verbosity, ..settings });
+    Ok(format!("successfully set klog.logging.verbosity to {verbosity}"))
+}
+
+pub(crate) fn tell(notices: &[Notice]) {
+    for notice in notices {
+        match notice.level {
+            Level::Info => tracing::info!("{}", notice.text),
+            Level::Warning => tracing::warn!("{}", notice.text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_gives_its_files_a_verbosity_of_their_own() {
+        let patterns = vec![("dae*".to_owned(), 4), ("*/nftables/*".to_owned(), 2)];
+        let settings = LogSettings { patterns, ..LogSettings::default() };
+        assert_eq!(settings.level("crates/portolan/src/daemon.rs"), LevelFilter::TRACE);
+        assert_eq!(settings.level("crates/dataplane/src/nftables/apply.rs"), LevelFilter::DEBUG);
+        assert_eq!(settings.level("crates/portolan/src/events.rs"), LevelFilter::INFO);
+        assert_eq!(settings.most_verbose(), LevelFilter::TRACE);
+    }
+
+    #[test]
+    fn question_marks_stand_for_one_letter() {
+        assert!(is_match("d?emon", "x/daemon.rs") && !is_match("d?emon", "x/demon.rs"));
+        assert!(is_match("*", "x/daemon.rs") && !is_match("", "x/daemon.rs"));
+    }
 }

@@ -14,6 +14,6 @@ pub(crate) fn load(options: Options, config: &PlanConfig) -> anyhow::Result<Plan
         eprintln!("portolan: {problem}");
     }
     let mut snapshot = manifests.snapshot();
-    host::add_addresses(&mut snapshot, &host::addresses());
+    host::add_addresses(&mut snapshot, &host::addresses(), None);
     Ok(plan(&snapshot, &Plan::default(), config))
 }

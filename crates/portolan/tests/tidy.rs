@@ -19,10 +19,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
-    (
-        "portolan",
-        &["model", "source", "config", "plan", "kernel", "dataplane", "explain", "status", "shadow"],
-    ),
+    ("portolan", &["model", "source", "config", "plan", "kernel", "dataplane", "explain", "status", "shadow"]),
     ("testkit", &[]),
 ];
 
@@ -84,7 +81,7 @@ fn only_kernel_is_unsafe() {
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| krate.join(root));
         let lax = roots.iter().filter(|root| root.exists() && !read(root).contains("#![forbid(unsafe_code)]"));
         failures.extend(lax.map(|root| format!("{} lacks #![forbid(unsafe_code)]", root.display())));
-        failures.extend(lines_with(&rust_files(&krate), |line| words(line).any(|word| word == "unsafe")));
+        failures.extend(lines_with(&rust_files(&krate), |line| line.contains("unsafe ") || line.contains("unsafe{")));
     }
     assert_none(&failures);
 }
@@ -92,7 +89,9 @@ fn only_kernel_is_unsafe() {
 #[test]
 fn only_source_knows_the_documents_of_kubernetes() {
     let mut failures = Vec::new();
-    for krate in crates().into_iter().filter(|krate| !matches!(file_name(krate).as_str(), "source" | "config")) {
+    for krate in
+        crates().into_iter().filter(|krate| !matches!(file_name(krate).as_str(), "source" | "config" | "testkit"))
+    {
         let is_about = |line: &str| line.contains("saphyr") || line.contains("apiVersion");
         failures.extend(lines_with(&rust_files(&krate.join("src")), is_about));
         failures.extend(lines_with(&[krate.join("Cargo.toml")], is_about));
@@ -118,7 +117,9 @@ fn tests_wait_for_things_and_not_for_time() {
 #[test]
 fn no_mode_imports_another() {
     let folder = root().join("crates/dataplane/src");
-    let modes: Vec<String> = entries(&folder).iter().filter(|it| it.is_dir()).map(|it| file_name(it)).collect();
+    let folders = entries(&folder).into_iter().filter(|it| it.is_dir()).map(|it| file_name(&it));
+    // What other proxies have programmed is no mode of ours.
+    let modes: Vec<String> = folders.filter(|it| it != "peers").collect();
     let mut failures = Vec::new();
     for mode in &modes {
         let others: Vec<String> = modes.iter().filter(|it| *it != mode).map(|it| format!("{it}::")).collect();

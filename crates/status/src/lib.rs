@@ -1,2 +1,178 @@
 //! STATUS: health, metrics and debugging pages, over HTTP.
+//!
+//! The daemon tells a [`Status`] what happens; load balancers, Prometheus and people ask it. Everything that waits runs
+//! on the runtime that it is given; no method here waits for anything but a port that opens at once or not at all.
 #![forbid(unsafe_code)]
+
+mod clock;
+mod fold;
+mod health;
+mod healthz;
+mod listen;
+mod metrics;
+mod node_ports;
+mod page_server;
+mod pages;
+mod server;
+mod traffic;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use portolan_model::Family;
+use portolan_plan::Plan;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use metrics::Scrape;
+use node_ports::HealthCheckPorts;
+use page_server::PageServer;
+use pages::Site;
+
+pub use clock::{Clock, Moment};
+pub use health::Health;
+pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
+pub use node_ports::HealthCheckFailure;
+pub use page_server::Listen;
+pub use pages::{Pages, SetVerbosity};
+pub use traffic::{Counters, ReadTraffic, TrafficLimits, TrafficSample, Volume};
+
+/// What is fixed from the start.
+pub struct Options {
+    pub healthz: Listen,
+    pub metrics: Listen,
+    /// How long a change may wait for its sync before we are unhealthy: twice the sync period.
+    pub health_timeout: Duration,
+    pub build: Build,
+    pub pages: Pages,
+    /// Where traffic counters come from, if anywhere.
+    pub read_traffic: Option<ReadTraffic>,
+    pub traffic_limits: TrafficLimits,
+    pub clock: Clock,
+}
+
+/// Why a server could not begin.
+#[derive(Debug)]
+pub enum Error {
+    Healthz(io::Error),
+    Metrics(io::Error),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Healthz(error) | Self::Metrics(error)) = self;
+        error.fmt(formatter)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// All servers. Dropped, they close.
+pub struct Status {
+    pub health: Health,
+    pub metrics: Arc<Metrics>,
+    site: Arc<Site>,
+    plan: Arc<Mutex<Plan>>,
+    healthz_server: PageServer,
+    metrics_server: PageServer,
+    health_check_ports: Mutex<HealthCheckPorts>,
+}
+
+impl Status {
+    /// Opens the servers. One that must succeed and does not is an error; another one is tried again later.
+    pub fn start(options: Options, handle: &Handle) -> Result<Self, Error> {
+        let (healthz, metrics) = (options.healthz, options.metrics);
+        let status = Self::new(options, handle);
+        status.listen_healthz(healthz)?;
+        status.listen_metrics(metrics)?;
+        Ok(status)
+    }
+
+    fn new(options: Options, handle: &Handle) -> Self {
+        let Options { health_timeout, build, pages, read_traffic, traffic_limits, clock, .. } = options;
+        let health = Health::new(health_timeout, clock.clone());
+        let metrics = Arc::new(Metrics::new(&build, clock.clone()));
+        let plan = Arc::new(Mutex::new(Plan::default()));
+        let scrape = Arc::new(Scrape::new(metrics.clone(), plan.clone(), read_traffic, traffic_limits));
+        let start = clock.now();
+        let (pages, build) = (Mutex::new(Arc::new(pages)), Mutex::new(build));
+        let scraping = Arc::new(Semaphore::new(1));
+        let site = Arc::new(Site { pages, build, metrics: metrics.clone(), scrape, scraping, clock, start });
+        let healthz = healthz::handler(health.clone(), metrics.clone());
+        Self {
+            healthz_server: PageServer::new("/healthz", healthz, handle.clone()),
+            metrics_server: PageServer::new("/metrics", pages::handler(site.clone()), handle.clone()),
+            health_check_ports: Mutex::new(HealthCheckPorts::new(health.clone(), handle.clone())),
+            health,
+            metrics,
+            site,
+            plan,
+        }
+    }
+
+    /// Moves the health server while running; at the same address nothing happens.
+    pub fn listen_healthz(&self, listen: Listen) -> Result<(), Error> {
+        self.healthz_server.listen(listen).map_err(Error::Healthz)
+    }
+
+    /// Moves the metrics server while running; at the same address nothing happens.
+    pub fn listen_metrics(&self, listen: Listen) -> Result<(), Error> {
+        self.metrics_server.listen(listen).map_err(Error::Metrics)
+    }
+
+    /// Where the health server listens; `None` if it is off or still tries to.
+    pub fn healthz_address(&self) -> Option<SocketAddr> {
+        self.healthz_server.address()
+    }
+
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_server.address()
+    }
+
+    /// The configuration changed.
+    pub fn set_pages(&self, pages: Pages) {
+        *self.site.pages.lock().expect("nobody panics while replacing pages") = Arc::new(pages);
+    }
+
+    pub fn set_build(&self, build: Build) {
+        self.metrics.set_build(&build);
+        *self.site.build.lock().expect("nobody panics while replacing a version") = build;
+    }
+
+    /// Asks this before each page `/metrics`.
+    pub fn before_scrape(&self, tell: BeforeScrape) {
+        self.site.scrape.set_before(tell);
+    }
+
+    /// A change asks for a sync.
+    pub fn sync_queued(&self) {
+        Family::BOTH.iter().for_each(|family| self.health.queued(*family));
+        self.metrics.sync_queued();
+    }
+
+    /// All that was asked for is in the kernel.
+    pub fn synced(&self, synced: &Synced) {
+        Family::BOTH.iter().for_each(|family| self.health.synced(*family));
+        self.metrics.synced(synced);
+    }
+
+    /// The kernel refused; the daemon tries again.
+    pub fn sync_failed(&self) {
+        self.metrics.sync_failed();
+    }
+
+    /// Follows a plan that is in the kernel: its health-check ports are opened and closed, and its size is shown. The
+    /// failures are for the log and for events; they are tried again with the next plan.
+    pub fn follow(&self, plan: &Plan) -> Vec<HealthCheckFailure> {
+        *self.plan.lock().expect("nobody panics while publishing a plan") = plan.clone();
+        let mut ports = self.health_check_ports.lock().expect("nobody panics while opening a port");
+        let failures = ports.follow(plan);
+        for family in Family::BOTH {
+            let failed = failures.iter().filter(|failure| Family::of(failure.address.ip()) == family).count();
+            self.metrics.health_check_ports(family, ports.count(family), failed);
+        }
+        failures
+    }
+}

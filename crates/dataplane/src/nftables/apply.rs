@@ -94,7 +94,11 @@ impl NftablesKernel {
         Ok(objects)
     }
 
-    fn commit(&mut self, batch: Batch) -> Result<(), Error> {
+    pub(super) fn handle(&mut self) -> &mut Handle {
+        &mut self.handle
+    }
+
+    pub(super) fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         if !batch.is_empty() {
             self.handle.commit(batch)?;
             self.generation = self.generation.wrapping_add(1);

@@ -6,6 +6,7 @@ use portolan_kernel::nftables::{ChainKind, Hook, HookPoint};
 use portolan_model::{Family, IpNet};
 use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
 
+use super::Nftables;
 use super::fields::Field;
 use super::objects::Chain;
 use super::rules::{Rule, rule};
@@ -17,21 +18,29 @@ pub(super) const LEARN: &str = "learn";
 /// `dstnat` and `srcnat` by name; learning follows translation at once.
 const TRANSLATE: i32 = -100;
 const LEARN_PRIORITY: i32 = -90;
+/// `raw` by name: before anything is translated back.
+const GUARD: i32 = -300;
 const MASQUERADE: i32 = 100;
+const COUNT_PRIORITY: i32 = 0;
 
 const VIP: &[Field] = &[Field::Destination, Field::Protocol, Field::Port];
 const NODE_PORT: &[Field] = &[Field::Protocol, Field::Port];
 
 pub(super) type Named = (Arc<str>, Chain);
 
-pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mark: u32) -> Vec<Named> {
+pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) -> Vec<Named> {
     let mut chains: Vec<Named> = Refusal::ALL.map(|refusal| refusal_chain(family, refusal)).into();
     chains.push((DISPATCH.into(), regular(dispatch_rules(family, plan))));
     for (name, point) in [("nat-prerouting", HookPoint::Prerouting), ("nat-output", HookPoint::Output)] {
         let rules = vec![rule(family).jump(&DISPATCH.into())];
         chains.push((name.into(), base(ChainKind::Nat, point, TRANSLATE, rules)));
     }
-    let rules = masquerade_rules(family, mark);
+    let mut rules = masquerade_rules(family, mode.mark);
+    if mode.counts_traffic {
+        rules.insert(0, count_connection(family));
+        chains.extend(counting_chains(family));
+    }
+    chains.extend(plan.loopback_node_ports.then(|| loopback_guard(family)));
     chains.push(("nat-postrouting".into(), base(ChainKind::Nat, HookPoint::Postrouting, MASQUERADE, rules)));
     chains
 }
@@ -52,10 +61,17 @@ fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
 
 fn node_port_rule(family: Family, plan: &FamilyPlan) -> Rule {
     match plan.node_ports {
+        NodePortMatch::AnyLocal if plan.loopback_node_ports => rule(family).destination_is_local(),
         NodePortMatch::AnyLocal => rule(family).destination_is_local().destination_not_in(&loopback(family)),
         NodePortMatch::Only(_) => rule(family).member(&[Field::Destination], SetName::NodePortAddresses),
     }
     .verdict_map(NODE_PORT, SetName::NodePorts)
+}
+
+/// Where packets from 127.0.0.1 may leave the machine, others' packets to it could come in, too: none may.
+fn loopback_guard(family: Family) -> Named {
+    let intruder = rule(family).not_looped_back().destination_in(&loopback(family)).drop();
+    ("guard-loopback".into(), base(ChainKind::Filter, HookPoint::Prerouting, GUARD, vec![intruder]))
 }
 
 fn loopback(family: Family) -> IpNet {
@@ -77,10 +93,31 @@ pub(super) fn refusal_name(refusal: Refusal) -> Arc<str> {
 /// Each refusal has a chain of its own, so that a listing says why and a trace can tell.
 fn refusal_chain(family: Family, refusal: Refusal) -> Named {
     let last = match refusal {
-        Refusal::Reject(_) => rule(family).reject(),
-        Refusal::Drop(_) => rule(family).drop(),
+        Refusal::Reject(_) => rule(family).counter().reject(),
+        Refusal::Drop(_) => rule(family).counter().drop(),
     };
     (refusal_name(refusal), regular(vec![last]))
+}
+
+/// The NAT hooks see the first packet of a connection only, and behind translation both ends are known.
+fn count_connection(family: Family) -> Rule {
+    rule(family).translated().count_in(SetName::Connections)
+}
+
+/// Every packet of a translated connection is met once: where it leaves, or else where it arrives for good.
+fn counting_chains(family: Family) -> Vec<Named> {
+    let count: Arc<str> = "count".into();
+    let directions =
+        vec![rule(family).requests().count_in(SetName::Requests), rule(family).replies().count_in(SetName::Replies)];
+    let leaving = vec![rule(family).translated().jump(&count)];
+    let arriving = vec![rule(family).not_looped_back().translated().jump(&count)];
+    let connection = vec![count_connection(family)];
+    vec![
+        ("nat-input".into(), base(ChainKind::Nat, HookPoint::Input, MASQUERADE, connection)),
+        ("count-postrouting".into(), base(ChainKind::Filter, HookPoint::Postrouting, COUNT_PRIORITY, leaving)),
+        ("count-input".into(), base(ChainKind::Filter, HookPoint::Input, COUNT_PRIORITY, arriving)),
+        (count, regular(directions)),
+    ]
 }
 
 /// The chains that remember clients; they exist while some Service has session affinity.

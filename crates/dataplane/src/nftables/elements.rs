@@ -104,7 +104,7 @@ impl ElementKey {
                 let range = range(reader.address()?, last)?;
                 Self::Source(Box::new(SourceKey { address, port, protocol, range }))
             }
-            SetName::Affinity => return None,
+            SetName::Affinity | SetName::Connections | SetName::Requests | SetName::Replies => return None,
         })
     }
 }
@@ -171,7 +171,7 @@ impl Bytes {
         self
     }
 
-    fn tail(mut self, protocol: Protocol, port: u16) -> Self {
+    pub(super) fn tail(mut self, protocol: Protocol, port: u16) -> Self {
         self.0.extend_from_slice(&[protocol.number(), 0, 0, 0]);
         self.port(port)
     }

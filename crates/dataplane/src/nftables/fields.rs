@@ -17,15 +17,21 @@ pub(super) enum Field {
     /// The destination before translation.
     OriginalDestination,
     OriginalPort,
+    /// What the connection is of, which for an ICMP error about it is not what the packet is of.
+    ConnectionProtocol,
+    /// Where answers come from: the endpoint.
+    ReplySource,
+    ReplyPort,
 }
 
 impl Field {
     pub(super) fn length(self, family: Family) -> u32 {
         match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) | (Self::Choice, _) => 4,
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => 16,
-            (Self::Protocol, _) => 1,
-            (Self::Port | Self::OriginalPort, _) => 2,
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4)
+            | (Self::Choice, _) => 4,
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => 16,
+            (Self::Protocol | Self::ConnectionProtocol, _) => 1,
+            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => 2,
         }
     }
 
@@ -36,20 +42,24 @@ impl Field {
     /// The number by which `nft` knows how to print it.
     pub(super) fn type_number(self, family: Family) -> u32 {
         match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) => 7,
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => 8,
-            (Self::Protocol, _) => 12,
-            (Self::Port | Self::OriginalPort, _) => 13,
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4) => 7,
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => 8,
+            (Self::Protocol | Self::ConnectionProtocol, _) => 12,
+            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => 13,
             (Self::Choice, _) => 4,
         }
     }
 
     pub(super) fn type_text(self, family: Family) -> &'static str {
         match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V4) => "ipv4_addr",
-            (Self::Source | Self::Destination | Self::OriginalDestination, Family::V6) => "ipv6_addr",
-            (Self::Protocol, _) => "inet_proto",
-            (Self::Port | Self::OriginalPort, _) => "inet_service",
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4) => {
+                "ipv4_addr"
+            }
+            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => {
+                "ipv6_addr"
+            }
+            (Self::Protocol | Self::ConnectionProtocol, _) => "inet_proto",
+            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => "inet_service",
             (Self::Choice, _) => "integer",
         }
     }
@@ -64,6 +74,9 @@ impl Field {
             Self::Choice => "numgen random mod 1".into(),
             Self::OriginalDestination => format!("ct original {ip} daddr"),
             Self::OriginalPort => "ct original proto-dst".into(),
+            Self::ConnectionProtocol => "ct protocol".into(),
+            Self::ReplySource => format!("ct reply {ip} saddr"),
+            Self::ReplyPort => "ct reply proto-src".into(),
         }
     }
 
@@ -74,6 +87,7 @@ impl Field {
             length: self.length(family),
             destination,
         };
+        let connection = |key| Expression::Conntrack { key, destination };
         match (self, family) {
             (Self::Source, Family::V4) => network(12),
             (Self::Source, Family::V6) => network(8),
@@ -82,15 +96,13 @@ impl Field {
             (Self::Protocol, _) => Expression::Meta { key: MetaKey::L4Protocol, destination },
             (Self::Port, _) => Expression::Payload { base: PayloadBase::Transport, offset: 2, length: 2, destination },
             (Self::Choice, _) => Expression::NumberGenerator { destination, modulus: 1, offset: 0 },
-            (Self::OriginalDestination, Family::V4) => {
-                Expression::Conntrack { key: ConntrackKey::OriginalDestination4, destination }
-            }
-            (Self::OriginalDestination, Family::V6) => {
-                Expression::Conntrack { key: ConntrackKey::OriginalDestination6, destination }
-            }
-            (Self::OriginalPort, _) => {
-                Expression::Conntrack { key: ConntrackKey::OriginalDestinationPort, destination }
-            }
+            (Self::OriginalDestination, Family::V4) => connection(ConntrackKey::OriginalDestination4),
+            (Self::OriginalDestination, Family::V6) => connection(ConntrackKey::OriginalDestination6),
+            (Self::OriginalPort, _) => connection(ConntrackKey::OriginalDestinationPort),
+            (Self::ConnectionProtocol, _) => connection(ConntrackKey::Protocol),
+            (Self::ReplySource, Family::V4) => connection(ConntrackKey::ReplySource4),
+            (Self::ReplySource, Family::V6) => connection(ConntrackKey::ReplySource6),
+            (Self::ReplyPort, _) => connection(ConntrackKey::ReplySourcePort),
         }
     }
 
@@ -100,12 +112,12 @@ impl Field {
         let expression = |kind, content: &[Vec<u8>]| [number(0, kind), note(1, &content.concat())].concat();
         let payload = |protocol, field| expression(7, &[number(0, protocol), number(1, field)]);
         match (self, family) {
-            (Self::Source, Family::V4) => payload(12, 11),
+            (Self::Source | Self::ReplySource, Family::V4) => payload(12, 11),
             (Self::Destination | Self::OriginalDestination, Family::V4) => payload(12, 12),
-            (Self::Source, Family::V6) => payload(13, 8),
+            (Self::Source | Self::ReplySource, Family::V6) => payload(13, 8),
             (Self::Destination | Self::OriginalDestination, Family::V6) => payload(13, 9),
-            (Self::Protocol, _) => expression(9, &[number(0, 16)]),
-            (Self::Port | Self::OriginalPort, _) => payload(11, 2),
+            (Self::Protocol | Self::ConnectionProtocol, _) => expression(9, &[number(0, 16)]),
+            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => payload(11, 2),
             (Self::Choice, _) => expression(23, &[number(0, 1), number(1, 1), number(2, 0)]),
         }
     }

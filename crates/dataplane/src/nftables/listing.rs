@@ -37,7 +37,8 @@ fn set_block(set: SetName, family: Family, elements: &[String]) -> String {
     let kind = if set.data() == Data::None { "set" } else { "map" };
     let mut text = format!("\t{kind} {} {{\n\t\t{}\n", set.name(), set.type_text(family));
     if set.is_learned() {
-        text.push_str("\t\tsize 65535\n\t\tflags dynamic,timeout\n");
+        let timeout = if set.is_counted() { "" } else { ",timeout" };
+        _ = writeln!(text, "\t\tsize 65535\n\t\tflags dynamic{timeout}");
     }
     if set == SetName::Sources {
         text.push_str("\t\tflags interval\n");

@@ -12,6 +12,7 @@ mod apply;
 mod chains;
 mod cleanup;
 mod codec;
+mod counts;
 mod elements;
 mod fields;
 mod listing;
@@ -47,6 +48,8 @@ pub const TABLE: &str = "portolan";
 pub struct Nftables {
     /// The bit of the packet mark that says "masquerade".
     mark: u32,
+    /// Whether packets and connections are counted by Service and endpoint.
+    counts_traffic: bool,
     chains: Mutex<SharedChains>,
 }
 
@@ -60,7 +63,19 @@ struct SharedChains {
 impl Nftables {
     /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
     pub fn new(masquerade_bit: u8) -> Self {
-        Self { mark: 1 << (masquerade_bit & 31), chains: Mutex::default() }
+        Self { mark: 1 << (masquerade_bit & 31), counts_traffic: true, chains: Mutex::default() }
+    }
+
+    /// Refusals are counted all the same, because that costs nothing where nothing is refused.
+    pub fn without_traffic_counters(mut self) -> Self {
+        self.counts_traffic = false;
+        self
+    }
+
+    /// The sets that this mode makes, some of them only to count.
+    fn sets(&self) -> impl Iterator<Item = SetName> {
+        let counts = self.counts_traffic;
+        SetName::ALL.into_iter().filter(move |set| counts || !set.is_counted())
     }
 }
 

@@ -110,6 +110,7 @@ pub(super) fn hook_text(hook: &Hook) -> String {
         (HookPoint::Prerouting, -100) => "dstnat".into(),
         (HookPoint::Prerouting, -90) => "dstnat + 10".into(),
         (HookPoint::Postrouting, 100) => "srcnat".into(),
+        (_, 0) => "filter".into(),
         (_, number) => number.to_string(),
     };
     format!("type {kind} hook {point} priority {priority}; policy accept;")

@@ -25,7 +25,8 @@ pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Obje
             continue;
         }
         let known = SetName::from_name(&name);
-        is_ours &= known.is_none_or(|set| set.spec(family) == spec);
+        is_ours &= known.is_none_or(|set| set.has_layout(family, &spec));
+        let spec = known.map_or(spec, |set| set.spec(family));
         objects.0.insert(Key::Set(family, name.into()), Value::Set(Arc::new(spec)));
         if let Some(set) = known.filter(|set| is_ours && !set.is_learned()) {
             read_elements(handle, family, set, objects)?;

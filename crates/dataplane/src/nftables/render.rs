@@ -1,6 +1,7 @@
 //! From plan to objects.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use portolan_kernel::nftables::Verdict;
@@ -21,13 +22,14 @@ const LONGEST_COMMENT: usize = 128;
 /// What a node has even without Services.
 pub(super) fn node(mode: &Nftables, node: &NodePlan, family: Family) -> Vec<Object> {
     let plan = node.family(family);
-    let mut objects: Vec<Object> = SetName::ALL.into_iter().map(|set| set_object(set, family)).collect();
-    for (name, chain) in node_chains(family, plan, mode.mark) {
+    let mut objects: Vec<Object> = mode.sets().map(|set| set_object(set, family)).collect();
+    for (name, chain) in node_chains(family, plan, mode) {
         objects.push((Key::Chain(family, name), Value::Chain(Arc::new(chain))));
     }
     if let NodePortMatch::Only(addresses) = &plan.node_ports {
         let element = |address| Key::Element(family, SetName::NodePortAddresses, ElementKey::Address(address));
-        let served = addresses.iter().copied().filter(|address| Family::of(*address) == family);
+        let loopback = plan.loopback_node_ports.then_some(Ipv4Addr::LOCALHOST.into());
+        let served = addresses.iter().copied().chain(loopback).filter(|address| Family::of(*address) == family);
         objects.extend(served.map(|address| (element(address), Value::Member)));
     }
     objects

@@ -10,7 +10,7 @@ use portolan_model::{Family, IpNet};
 
 use super::elements::octets;
 use super::fields::{Draw, ENDPOINT, Field, join, load_from};
-use super::sets::SetName;
+use super::sets::{PAIR, SetName};
 use super::table_family;
 
 /// Two rules are the same when the kernel does the same for both.
@@ -58,6 +58,8 @@ const LOCAL_ADDRESS: u32 = 2;
 const STATE_NEW: u32 = 8;
 const STATUS_DNAT: u32 = 32;
 const INTERFACE_NAME_LENGTH: usize = 16;
+/// Every network namespace begins with it.
+const LOOPBACK_INTERFACE: u32 = 1;
 const ICMP_UNREACHABLE: u32 = 0;
 
 impl RuleBuilder {
@@ -99,8 +101,28 @@ impl RuleBuilder {
             key: FIRST,
             data: Some(Register(key_words as u8)),
             timeout_milliseconds: Some(u64::from(seconds) * 1000),
+            counts: false,
         };
         self.step(text, [update]).done()
+    }
+
+    /// Counts the packet in the element of its connection's two ends, which the first packet makes.
+    pub(super) fn count_in(self, set: SetName) -> Rule {
+        let text = format!("add @{} {{ {} counter }}", set.name(), join(PAIR, self.family));
+        let count = Expression::Dynset {
+            operation: DynsetOperation::Add,
+            set: set.name().into(),
+            key: FIRST,
+            data: None,
+            timeout_milliseconds: None,
+            counts: true,
+        };
+        self.load(PAIR, None).step(text, [count]).done()
+    }
+
+    /// Counts the packet, whatever it is.
+    pub(super) fn counter(self) -> Self {
+        self.step("counter", [Expression::Counter])
     }
 
     pub(super) fn source_in(self, range: &IpNet) -> Self {
@@ -155,6 +177,29 @@ impl RuleBuilder {
         let load = Expression::Fib { address, destination: FIRST };
         let value = LOCAL_ADDRESS.to_ne_bytes().to_vec();
         self.step(text, [load, Expression::Compare { source: FIRST, operator: Operator::Equal, value }])
+    }
+
+    /// Goes on only with what did not come over the loopback interface, where it was met when it was sent.
+    pub(super) fn not_looped_back(self) -> Self {
+        let load = Expression::Meta { key: MetaKey::InputInterface, destination: FIRST };
+        let value = LOOPBACK_INTERFACE.to_ne_bytes().to_vec();
+        self.step("iif != \"lo\"", [load, Expression::Compare { source: FIRST, operator: Operator::NotEqual, value }])
+    }
+
+    /// Goes on only with packets from the client.
+    pub(super) fn requests(self) -> Self {
+        self.direction("ct direction original", 0)
+    }
+
+    /// Goes on only with packets to the client.
+    pub(super) fn replies(self) -> Self {
+        self.direction("ct direction reply", 1)
+    }
+
+    fn direction(self, text: &str, direction: u8) -> Self {
+        let load = Expression::Conntrack { key: ConntrackKey::Direction, destination: FIRST };
+        let compare = Expression::Compare { source: FIRST, operator: Operator::Equal, value: vec![direction] };
+        self.step(text, [load, compare])
     }
 
     pub(super) fn new_connection(self) -> Self {

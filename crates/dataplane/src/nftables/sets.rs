@@ -29,13 +29,26 @@ pub enum SetName {
     Learners,
     /// The same for node ports.
     NodePortLearners,
+    /// Destination and endpoint that served it, with a counter of new connections. Filled by the kernel itself.
+    Connections,
+    /// The same, with a counter of what clients sent.
+    Requests,
+    /// The same, with a counter of what was answered.
+    Replies,
 }
 
 /// The kernel's own limit for a set that packets fill, as `nft` chooses it.
 const AFFINITY_SIZE: u32 = 65_535;
+/// The limit that the kernel gives to a set without one as soon as a rule fills it. Such a set starts small and grows,
+/// while one with a limit has room for all from the start: a megabyte each.
+pub(super) const COUNTED_SIZE: u32 = 65_535;
+
+/// Who was asked and who served, from a connection's own record: the same for every packet of it, either way.
+pub(super) const PAIR: &[Field] =
+    &[Field::OriginalDestination, Field::ConnectionProtocol, Field::OriginalPort, Field::ReplySource, Field::ReplyPort];
 
 impl SetName {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Services,
         Self::NodePorts,
         Self::Endpoints,
@@ -47,7 +60,13 @@ impl SetName {
         Self::Affinity,
         Self::Learners,
         Self::NodePortLearners,
+        Self::Connections,
+        Self::Requests,
+        Self::Replies,
     ];
+
+    /// The sets that count, in the order of [`crate::traffic::Usage`].
+    pub(super) const COUNTED: [Self; 3] = [Self::Connections, Self::Requests, Self::Replies];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -62,6 +81,9 @@ impl SetName {
             Self::Affinity => "affinity",
             Self::Learners => "learners",
             Self::NodePortLearners => "nodeport-learners",
+            Self::Connections => "connections",
+            Self::Requests => "requests",
+            Self::Replies => "replies",
         }
     }
 
@@ -80,6 +102,7 @@ impl SetName {
             Self::Sources => &[Destination, Protocol, Port, Source],
             Self::Hairpins => &[Source, Destination],
             Self::Affinity => &[Source, Destination, Protocol, Port],
+            Self::Connections | Self::Requests | Self::Replies => PAIR,
         }
     }
 
@@ -88,12 +111,18 @@ impl SetName {
             Self::Services | Self::NodePorts | Self::Learners | Self::NodePortLearners => Data::Verdict,
             Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
             Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
+            Self::Connections | Self::Requests | Self::Replies => Data::None,
         }
     }
 
     /// Filled by packets, not by us: never an object.
     pub(super) fn is_learned(self) -> bool {
-        self == Self::Affinity
+        self == Self::Affinity || self.is_counted()
+    }
+
+    /// Every element is a counter.
+    pub(super) fn is_counted(self) -> bool {
+        Self::COUNTED.contains(&self)
     }
 
     /// Several ports of a Service, or several Services, may want the same element.
@@ -123,10 +152,19 @@ impl SetName {
             data: self.data().spec(family),
             interval: self == Self::Sources,
             dynamic: self.is_learned(),
-            timeout: self.is_learned(),
-            size: self.is_learned().then_some(AFFINITY_SIZE),
+            timeout: self == Self::Affinity,
+            size: (self == Self::Affinity).then_some(AFFINITY_SIZE),
             user_data: self.user_data(family),
         }
+    }
+
+    /// Whether a set that the kernel holds is as we make it.
+    pub(super) fn has_layout(self, family: Family, found: &SetSpec) -> bool {
+        let mut wanted = self.spec(family);
+        if self.is_counted() && found.size == Some(COUNTED_SIZE) {
+            wanted.size = found.size;
+        }
+        wanted == *found
     }
 
     /// A slot number has no type name, so that `nft` needs to be told which expressions make up the key.

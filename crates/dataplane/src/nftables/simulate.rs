@@ -57,6 +57,7 @@ const RTN_UNICAST: u32 = 1;
 const RTN_LOCAL: u32 = 2;
 const STATE_NEW: u32 = 8;
 const STATUS_DNAT: u32 = 32;
+const DIRECTION_ORIGINAL: u8 = 0;
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(objects: &'a Objects<Nftables>, node: &'a NodePlan, packet: &Packet, draw: u32) -> Self {
@@ -273,6 +274,8 @@ impl<'a> Simulation<'a> {
         match key {
             MetaKey::Mark => self.mark.to_ne_bytes().to_vec(),
             MetaKey::L4Protocol => vec![self.packet.protocol.number()],
+            // No packet that is asked about comes over the loopback interface.
+            MetaKey::InputInterface => vec![0; 4],
             MetaKey::InputInterfaceName => {
                 let mut name = self.packet.interface.as_deref().unwrap_or("").as_bytes().to_vec();
                 name.resize(16, 0);
@@ -287,6 +290,10 @@ impl<'a> Simulation<'a> {
             ConntrackKey::Status => (if self.translated { STATUS_DNAT } else { 0 }).to_ne_bytes().to_vec(),
             ConntrackKey::OriginalDestination4 | ConntrackKey::OriginalDestination6 => octets(self.original.0),
             ConntrackKey::OriginalDestinationPort => self.original.1.to_be_bytes().to_vec(),
+            ConntrackKey::Direction => vec![DIRECTION_ORIGINAL],
+            ConntrackKey::Protocol => vec![self.packet.protocol.number()],
+            ConntrackKey::ReplySource4 | ConntrackKey::ReplySource6 => octets(self.packet.destination),
+            ConntrackKey::ReplySourcePort => self.packet.port.to_be_bytes().to_vec(),
         }
     }
 

@@ -86,6 +86,14 @@ impl Batch {
         });
     }
 
+    /// Deletes one rule, named by the handle that [`super::Nftables::rules_with_handles`] tells.
+    pub fn delete_rule(&mut self, family: Family, table: &str, chain: &str, handle: u64) {
+        self.operation(message::DELETE_RULE, 0, family, table, |writer| {
+            writer.string(kernel::rule::CHAIN, chain);
+            writer.number_64(kernel::rule::HANDLE, handle);
+        });
+    }
+
     /// Appends a rule to the chain.
     pub fn add_rule(&mut self, family: Family, table: &str, chain: &str, expressions: &[Expression]) {
         let flags = flags::CREATE | flags::APPEND;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::kernel::expression as attribute;
 use super::{Family, Verdict};
 
 /// One of the sixteen 32-bit words that expressions work on, or the verdict.
@@ -105,6 +106,8 @@ pub enum Expression {
         key: Register,
         data: Option<Register>,
         timeout_milliseconds: Option<u64>,
+        /// Each element counts the packets that name it.
+        counts: bool,
     },
     DestinationNat {
         family: Family,
@@ -119,7 +122,7 @@ pub enum Expression {
         kind: u32,
         code: u8,
     },
-    /// What it has counted is not told.
+    /// What it has counted is no part of the rule: see [`super::Nftables::rule_counts`].
     Counter,
     /// Read from the kernel, but nothing that we write.
     Unknown {
@@ -137,23 +140,37 @@ pub enum PayloadBase {
 pub enum MetaKey {
     Mark,
     L4Protocol,
+    InputInterface,
     InputInterfaceName,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ConntrackKey {
     State,
+    /// Whether the packet goes the way of the connection's first one, as a byte.
+    Direction,
     Status,
+    Protocol,
     /// The destination of the connection's first packet, before translation.
     OriginalDestination4,
     OriginalDestination6,
     OriginalDestinationPort,
+    /// Where the answers come from, before that is translated back.
+    ReplySource4,
+    ReplySource6,
+    ReplySourcePort,
 }
 
 impl ConntrackKey {
-    /// Some keys are told for one direction of the connection; ours always for the original one.
-    pub(super) fn has_direction(self) -> bool {
-        !matches!(self, Self::State | Self::Status)
+    /// Some keys are told for one direction of the connection.
+    pub(super) fn direction(self) -> Option<u8> {
+        match self {
+            Self::State | Self::Direction | Self::Status | Self::Protocol => None,
+            Self::OriginalDestination4 | Self::OriginalDestination6 | Self::OriginalDestinationPort => {
+                Some(attribute::CONNTRACK_ORIGINAL)
+            }
+            Self::ReplySource4 | Self::ReplySource6 | Self::ReplySourcePort => Some(attribute::CONNTRACK_REPLY),
+        }
     }
 }
 
@@ -193,8 +210,12 @@ macro_rules! numbered {
 
 numbered! {
     PayloadBase { Network = 1, Transport = 2 }
-    MetaKey { Mark = 3, L4Protocol = 16, InputInterfaceName = 6 }
-    ConntrackKey { State = 0, Status = 2, OriginalDestination4 = 20, OriginalDestination6 = 22, OriginalDestinationPort = 12 }
+    MetaKey { Mark = 3, L4Protocol = 16, InputInterface = 4, InputInterfaceName = 6 }
+    ConntrackKey {
+        State = 0, Direction = 1, Status = 2, Protocol = 10,
+        OriginalDestination4 = 20, OriginalDestination6 = 22, OriginalDestinationPort = 12,
+        ReplySource4 = 19, ReplySource6 = 21, ReplySourcePort = 11,
+    }
     FibAddress { Source = 1, Destination = 2 }
     Operator { Equal = 0, NotEqual = 1 }
     DynsetOperation { Add = 0, Update = 1, Delete = 2 }

@@ -59,10 +59,9 @@ fn read_meta(data: Attributes<'_>) -> Option<Expression> {
 }
 
 fn read_conntrack(data: Attributes<'_>) -> Option<Expression> {
-    let direction = data.first(attribute::CONNTRACK_DIRECTION).map(|direction| direction.value);
+    let direction = data.first(attribute::CONNTRACK_DIRECTION).and_then(|direction| direction.number_8());
     let key = ConntrackKey::from_number(data.number_32(attribute::CONNTRACK_KEY)?)?;
-    let expected: Option<&[u8]> = key.has_direction().then_some(&[attribute::CONNTRACK_ORIGINAL]);
-    if direction != expected {
+    if direction != key.direction() {
         return None;
     }
     Some(Expression::Conntrack { key, destination: register(data, attribute::CONNTRACK_DESTINATION)? })
@@ -146,11 +145,16 @@ fn read_hash(data: Attributes<'_>) -> Option<Expression> {
 
 fn read_dynset(data: Attributes<'_>) -> Option<Expression> {
     let inverted = data.number_32(attribute::DYNSET_FLAGS).unwrap_or(0) & attribute::DYNSET_INVERTED;
-    let has_expressions =
-        data.first(attribute::DYNSET_EXPRESSION).is_some() || data.first(attribute::DYNSET_EXPRESSIONS).is_some();
-    if inverted != 0 || has_expressions {
+    // A list is of two or more.
+    if inverted != 0 || data.first(attribute::DYNSET_EXPRESSIONS).is_some() {
         return None;
     }
+    let expression = data.first(attribute::DYNSET_EXPRESSION).map(|expression| Expression::read(expression.nested()));
+    let counts = match expression {
+        None => false,
+        Some(Expression::Counter) => true,
+        Some(_) => return None,
+    };
     let timeout = data.first(attribute::DYNSET_TIMEOUT);
     Some(Expression::Dynset {
         operation: DynsetOperation::from_number(data.number_32(attribute::DYNSET_OPERATION)?)?,
@@ -159,6 +163,7 @@ fn read_dynset(data: Attributes<'_>) -> Option<Expression> {
         data: register(data, attribute::DYNSET_DATA),
         // The kernel shows zero for an expression that leaves the timeout to the set.
         timeout_milliseconds: timeout.and_then(|timeout| timeout.number_64()).filter(|timeout| *timeout != 0),
+        counts,
     })
 }
 

@@ -8,10 +8,12 @@ use crate::netlink::MessageWriter;
 impl Expression {
     /// Writes the expression as a member of a rule's list.
     pub(super) fn write(&self, writer: &mut MessageWriter) {
-        writer.nest(LIST_ELEMENT, |writer| {
-            writer.string(attribute::NAME, self.name());
-            writer.nest(attribute::DATA, |writer| self.write_data(writer));
-        });
+        writer.nest(LIST_ELEMENT, |writer| self.write_content(writer));
+    }
+
+    fn write_content(&self, writer: &mut MessageWriter) {
+        writer.string(attribute::NAME, self.name());
+        writer.nest(attribute::DATA, |writer| self.write_data(writer));
     }
 
     /// The kernel's name of the expression.
@@ -55,8 +57,8 @@ impl Expression {
             Expression::Conntrack { key, destination } => {
                 writer.register(attribute::CONNTRACK_DESTINATION, *destination);
                 writer.number_32(attribute::CONNTRACK_KEY, key.number());
-                if key.has_direction() {
-                    writer.attribute(attribute::CONNTRACK_DIRECTION, &[attribute::CONNTRACK_ORIGINAL]);
+                if let Some(direction) = key.direction() {
+                    writer.attribute(attribute::CONNTRACK_DIRECTION, &[direction]);
                 }
             }
             Expression::Fib { address, destination } => {
@@ -107,13 +109,16 @@ impl Expression {
                 writer.number_32(attribute::HASH_OFFSET, *offset);
                 writer.number_32(attribute::HASH_TYPE, attribute::HASH_JENKINS);
             }
-            Expression::Dynset { operation, set, key, data, timeout_milliseconds } => {
+            Expression::Dynset { operation, set, key, data, timeout_milliseconds, counts } => {
                 writer.string(attribute::DYNSET_SET, set);
                 writer.number_32(attribute::DYNSET_OPERATION, operation.number());
                 writer.register(attribute::DYNSET_KEY, *key);
                 writer.optional_register(attribute::DYNSET_DATA, *data);
                 if let Some(timeout) = timeout_milliseconds {
                     writer.number_64(attribute::DYNSET_TIMEOUT, *timeout);
+                }
+                if *counts {
+                    writer.nest(attribute::DYNSET_EXPRESSION, |writer| Expression::Counter.write_content(writer));
                 }
             }
             Expression::DestinationNat { family, address, port } => {

@@ -52,6 +52,7 @@ pub(super) mod chain {
 
 pub(super) mod rule {
     pub(crate) const CHAIN: u16 = 2;
+    pub(crate) const HANDLE: u16 = 3;
     pub(crate) const EXPRESSIONS: u16 = 4;
 }
 
@@ -64,6 +65,7 @@ pub(super) mod set {
     pub(crate) const DATA_LENGTH: u16 = 7;
     pub(crate) const DESCRIPTION: u16 = 9;
     pub(crate) const ID: u16 = 10;
+    pub(crate) const TIMEOUT: u16 = 11;
     pub(crate) const USER_DATA: u16 = 13;
     pub(crate) const DESCRIPTION_SIZE: u16 = 1;
     pub(crate) const DESCRIPTION_CONCATENATION: u16 = 2;
@@ -86,6 +88,7 @@ pub(super) mod element {
     pub(crate) const DATA: u16 = 2;
     pub(crate) const FLAGS: u16 = 3;
     pub(crate) const USER_DATA: u16 = 6;
+    pub(crate) const EXPRESSION: u16 = 7;
     pub(crate) const KEY_END: u16 = 10;
 
     pub(crate) const FLAG_INTERVAL_END: u32 = 1;
@@ -118,6 +121,7 @@ pub(super) mod expression {
     pub(crate) const CONNTRACK_KEY: u16 = 2;
     pub(crate) const CONNTRACK_DIRECTION: u16 = 3;
     pub(crate) const CONNTRACK_ORIGINAL: u8 = 0;
+    pub(crate) const CONNTRACK_REPLY: u8 = 1;
 
     pub(crate) const FIB_DESTINATION: u16 = 1;
     pub(crate) const FIB_RESULT: u16 = 2;
@@ -168,6 +172,9 @@ pub(super) mod expression {
     pub(crate) const DYNSET_FLAGS: u16 = 9;
     pub(crate) const DYNSET_EXPRESSIONS: u16 = 10;
     pub(crate) const DYNSET_INVERTED: u32 = 1;
+
+    pub(crate) const COUNTER_BYTES: u16 = 1;
+    pub(crate) const COUNTER_PACKETS: u16 = 2;
 
     pub(crate) const NAT_TYPE: u16 = 1;
     pub(crate) const NAT_FAMILY: u16 = 2;

@@ -3,6 +3,7 @@
 mod batch;
 mod chain;
 mod commit;
+mod counts;
 mod describe;
 mod element;
 mod expression;
@@ -19,9 +20,11 @@ mod verdict;
 pub use batch::Batch;
 pub use chain::{ChainKind, Hook, HookPoint};
 pub use commit::{Nftables, Options};
+pub use counts::Count;
 pub use element::{Element, ElementData};
 pub use expression::{ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register};
 pub use monitor::{ForeignChange, Monitor};
+pub use read::ListedRule;
 pub use set::{SetData, SetSpec};
 pub use verdict::Verdict;
 

@@ -17,6 +17,14 @@ const ATTEMPTS: u32 = 200;
 const PATIENT_ATTEMPTS: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
+/// A rule as the kernel lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedRule {
+    pub chain: String,
+    pub handle: u64,
+    pub expressions: Vec<Expression>,
+}
+
 impl Nftables {
     /// The names of all tables of the family.
     pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
@@ -42,6 +50,12 @@ impl Nftables {
 
     /// The rules of the table in their order, each with its chain; none if there is no such table.
     pub fn rules(&mut self, family: Family, table: &str) -> Result<Vec<(String, Vec<Expression>)>> {
+        let rules = self.rules_with_handles(family, table)?;
+        Ok(rules.into_iter().map(|rule| (rule.chain, rule.expressions)).collect())
+    }
+
+    /// The same, with the handles by which single rules can be deleted.
+    pub fn rules_with_handles(&mut self, family: Family, table: &str) -> Result<Vec<ListedRule>> {
         let request = request(message::GET_RULE, family, |writer| {
             writer.string(kernel::TABLE, table);
         });
@@ -50,7 +64,8 @@ impl Nftables {
             let chain = rule.string(kernel::rule::CHAIN)?;
             let expressions = rule.nested(kernel::rule::EXPRESSIONS);
             let expressions = expressions.map(|expression| Expression::read(expression.nested()));
-            Some((chain.to_owned(), expressions.collect()))
+            let handle = rule.first(kernel::rule::HANDLE)?.number_64()?;
+            Some(ListedRule { chain: chain.to_owned(), handle, expressions: expressions.collect() })
         })
     }
 
@@ -64,6 +79,18 @@ impl Nftables {
         self.read(request, &attempted, |set| {
             let name = set.string(kernel::set::NAME)?;
             Some((name.to_owned(), SetSpec::read(set)))
+        })
+    }
+
+    /// How long elements of each set last that has a timeout for all of them, in milliseconds.
+    pub fn set_timeouts(&mut self, family: Family, table: &str) -> Result<Vec<(String, u64)>> {
+        let request = request(message::GET_SET, family, |writer| {
+            writer.string(kernel::TABLE, table);
+        });
+        let attempted = format!("reading the timeouts of the sets of table {family} {table}");
+        self.read(request, &attempted, |set| {
+            let timeout = set.first(kernel::set::TIMEOUT)?.number_64()?;
+            Some((set.string(kernel::set::NAME)?.to_owned(), timeout))
         })
     }
 
@@ -85,6 +112,30 @@ impl Nftables {
         Ok(())
     }
 
+    /// Hands every element of those sets to `each`, with the place of its set in the list. All are read at one moment,
+    /// which takes much less time than one moment for each where there are thousands.
+    pub fn elements_of_all(
+        &mut self,
+        family: Family,
+        table: &str,
+        sets: &[(String, SetSpec)],
+        each: &mut dyn FnMut(usize, Element),
+    ) -> Result<()> {
+        let attempted = format!("reading the elements of {} sets of table {family} {table}", sets.len());
+        let dumps = self.at_one_moment(&attempted, |nftables, interruption| {
+            let mut dump_one = |(name, _): &(String, SetSpec)| {
+                let dump = nftables.dump_elements(family, table, name, &attempted, interruption)?;
+                Ok(dump.filter(|dump| !has_duplicates(dump)))
+            };
+            sets.iter().map(&mut dump_one).collect::<Result<Option<Vec<Vec<u8>>>>>()
+        })?;
+        for (index, (dump, (_, spec))) in dumps.iter().zip(sets).enumerate() {
+            let elements = members(dump).filter_map(Element::read);
+            hand_over(elements, spec.has_simple_ranges(), &mut |element| each(index, element));
+        }
+        Ok(())
+    }
+
     /// The specification of one set.
     fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
         let attempted = format!("reading set {set} of table {family} {table}");
@@ -103,7 +154,7 @@ impl Nftables {
 
     /// The messages are kept until the dump is known to be complete, in a fraction of the memory
     /// that the elements would take.
-    fn dump_elements(
+    pub(super) fn dump_elements(
         &mut self,
         family: Family,
         table: &str,
@@ -174,7 +225,7 @@ impl Nftables {
 }
 
 /// The elements in a dump, undecoded.
-fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
+pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
     Messages::new(dump).flat_map(|message| {
         let attributes = message.attributes(kernel::PROTOCOL_HEADER);
         let list = attributes.nested(kernel::element::LIST_ELEMENTS);
@@ -186,7 +237,7 @@ fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
 /// Pieces of a dump from before and after that do not fit together: elements come twice while
 /// others are missing, and the dump is not marked as interrupted (Linux 6.18). The kernel goes on
 /// after as many elements as it has given, so a dump in which none comes twice is complete.
-fn has_duplicates(dump: &[u8]) -> bool {
+pub(super) fn has_duplicates(dump: &[u8]) -> bool {
     let mut seen = HashSet::new();
     members(dump).any(|member| {
         let key = member.first(kernel::element::KEY).map(|key| key.value);
@@ -204,7 +255,7 @@ fn hand_over(elements: impl Iterator<Item = (Element, Bound)>, has_simple_ranges
     }
 }
 
-fn request(kind: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) -> MessageWriter {
+pub(super) fn request(kind: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) -> MessageWriter {
     let mut writer = MessageWriter::default();
     writer.message(header(kind, 0), &protocol_header(family), write);
     writer

@@ -52,6 +52,7 @@ fn expressions() -> Vec<Expression> {
             key: register,
             data: Some(register),
             timeout_milliseconds: Some(1000),
+            counts: false,
         },
         Expression::Lookup {
             set: Arc::from("set"),

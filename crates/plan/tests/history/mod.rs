@@ -133,6 +133,8 @@ fn make_service(number: u8, draft: &ServiceDraft) -> Service {
     service.internal_policy = draft.internal;
     service.external_policy = draft.outside;
     service.affinity_seconds = draft.affinity;
+    // Only some Services that may have one do, so that health checks come and go while the Service stays.
+    service.health_check_node_port = draft.ingress.map(|_| 31_000 + u16::from(number));
     service
 }
 

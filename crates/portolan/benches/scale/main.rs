@@ -10,15 +10,17 @@ mod rules;
 mod soak;
 mod start;
 mod table;
+mod traffic;
 
 /// The sizes that are compared: Services, and endpoints of each.
 const SIZES: [(u32, u32); 2] = [(10_000, 3), (50_000, 5)];
 
-const PARTS: [(&str, fn()); 5] = [
+const PARTS: [(&str, fn()); 6] = [
     ("start", start::run),
     ("rules", rules::run),
     ("change", change::run),
     ("latency", latency::run),
+    ("traffic", traffic::run),
     ("soak", soak::run),
 ];
 

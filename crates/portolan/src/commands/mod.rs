@@ -1,5 +1,8 @@
 //! The commands that ask and show.
 
+mod cleanup;
+mod shadow;
+
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -13,10 +16,14 @@ use serde::Serialize;
 use crate::config::{self, Keep};
 use crate::control::{Answer, Question, ask};
 use crate::flags::{
-    CleanupFlags, DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags,
-    TrafficFlags, VerifyFlags,
+    DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, TrafficFlags,
+    VerifyFlags,
 };
 use crate::offline::load;
+
+pub use cleanup::{cleanup, cleanup_all};
+pub use shadow::shadow;
+pub(crate) use shadow::show_comparison;
 
 pub const SUCCESS: u8 = 0;
 /// The answer is "no": a difference was found.
@@ -30,10 +37,10 @@ fn load_from(facts: &FactFlags, traffic: &TrafficFlags, paths: &[PathBuf]) -> an
 
 /// The plan of the manifests on the command line; `None` means that the running daemon is to be asked.
 fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
-    if flags.facts.manifests.is_empty() {
+    if flags.facts.manifests.manifests.is_empty() {
         return Ok(None);
     }
-    load_from(&flags.facts, &flags.traffic, &flags.facts.manifests).map(Some)
+    load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests).map(Some)
 }
 
 fn mode(traffic: &TrafficFlags) -> Nftables {
@@ -62,7 +69,7 @@ fn write_out(text: &str) -> anyhow::Result<()> {
 }
 
 pub fn render(flags: &RenderFlags) -> anyhow::Result<u8> {
-    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests)?;
+    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests)?;
     let objects = portolan_dataplane::render(&mode(&flags.traffic), &plan);
     let rendered: Vec<RenderedObject> = objects.0.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
     show(&flags.output, &rendered, |_, _| listing(&objects))?;
@@ -152,16 +159,16 @@ pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
 
 pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
     let QuestionFlags { facts, traffic, control, output } = &flags.question;
-    config::require_manifests(&facts.manifests)?;
+    config::require_manifests(&facts.manifests.manifests)?;
     let answer = if flags.from.is_empty() {
-        let manifests = facts.manifests.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        let manifests = facts.manifests.manifests.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
         match ask(&control.control_socket, &Question::Difference { manifests })? {
             Answer::Difference(answer) => answer,
             other => return unexpected(&other),
         }
     } else {
         let before = load_from(facts, traffic, &flags.from)?;
-        let after = load_from(facts, traffic, &facts.manifests)?;
+        let after = load_from(facts, traffic, &facts.manifests.manifests)?;
         difference(&mode(traffic), &before, &after)
     };
     show(output, &answer, |answer, style| answer.text(style))?;
@@ -170,18 +177,4 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
     bail!("the daemon answered another question ({answer:?}): is it of another version?")
-}
-
-#[derive(Serialize)]
-struct CleanupAnswer {
-    tables_removed: usize,
-}
-
-pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
-    let answer = CleanupAnswer { tables_removed: nftables::cleanup().context("removing the tables named portolan")? };
-    show(&flags.output, &answer, |answer, _| match answer.tables_removed {
-        0 => "nothing of Portolan's was programmed\n".into(),
-        count => format!("removed {count} tables named {}\n", nftables::TABLE),
-    })?;
-    Ok(SUCCESS)
 }

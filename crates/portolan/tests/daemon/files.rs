@@ -46,7 +46,7 @@ fn a_broken_edit_is_told_and_changes_nothing() {
     node.write("web.yaml", &broken);
     let file = node.path("manifests/web.yaml");
     for line in [6, 15] {
-        let place = format!("ERROR {}:{line}: ", file.display());
+        let place = format!("] {}:{line}: ", file.display());
         until("the log says where it is broken", || node.log().contains(&place));
     }
     assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
@@ -89,9 +89,9 @@ fn broken_documents_harm_nobody_else() {
         .collect();
     let node = Node::running(&[("all.yaml", &text.join("---\n"))]);
     node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
-    let file = format!("ERROR {}:", node.path("manifests/all.yaml").display());
+    let file = format!("] {}:", node.path("manifests/all.yaml").display());
     let log = node.log();
-    let errors: Vec<&str> = log.lines().filter(|line| line.contains(&file)).collect();
+    let errors: Vec<&str> = log.lines().filter(|line| line.starts_with('E') && line.contains(&file)).collect();
     assert_eq!(errors.len(), BROKEN.len(), "{}", errors.join("\n"));
     for index in 0..BROKEN.len() {
         let to = format!("{}:80", cluster_ip(index));

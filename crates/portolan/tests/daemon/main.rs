@@ -9,3 +9,4 @@ mod life;
 mod node;
 mod poll;
 mod repair;
+mod settings;

@@ -1,7 +1,8 @@
 //! The lab's node with the real program on it.
 
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -41,8 +42,14 @@ impl Node {
 
     /// Starts the daemon and waits until the kernel is as it should be.
     pub(crate) fn start(&mut self) {
+        self.start_with(&[]);
+    }
+
+    /// The same with more flags.
+    pub(crate) fn start_with(&mut self, arguments: &[&str]) {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = self.command(&["proxy", "-v", "2"]);
+        command.args(arguments);
         self.add_facts(&mut command, "manifests").arg("--control-socket").arg(self.path("control.sock"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.daemon = Some(self.lab.host(topology::NODE).run(|| command.spawn()).unwrap());
@@ -60,6 +67,21 @@ impl Node {
             map.matches(" . 8080").count() == endpoints.len()
                 && endpoints.iter().all(|it| map.contains(&format!(": {it} .")))
         })
+    }
+
+    /// The answer to a GET, head and body, as a program on the node gets it.
+    pub(crate) fn get(&self, address: &str, path: &str) -> String {
+        let asked = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect(address)?;
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).map(|_| answer)
+        };
+        self.lab.host(topology::NODE).run(asked).unwrap_or_else(|error| error.to_string())
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.daemon.as_mut().map(Child::try_wait), Some(Ok(None)))
     }
 
     /// SIGTERM, and what came of it.

@@ -45,7 +45,7 @@ impl Session {
         };
         assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
         let mut snapshot = self.manifests.as_ref().expect("just put there").snapshot();
-        host::add_addresses(&mut snapshot, &node_addresses());
+        host::add_addresses(&mut snapshot, &node_addresses(), None);
         self.plan = plan(&snapshot, &self.plan, &self.config);
         &self.plan
     }

@@ -1,0 +1,93 @@
+//! The kernel's counters, read and forgotten.
+
+use std::collections::HashMap;
+
+use portolan_kernel::nftables::{Batch, Count, Element, ElementData, Nftables as Handle};
+use portolan_model::Family;
+use portolan_plan::Refusal;
+
+use super::apply::NftablesKernel;
+use super::chains::refusal_name;
+use super::elements::{Bytes, Reader};
+use super::sets::{COUNTED_SIZE, SetName};
+use super::{TABLE, table_family};
+use crate::Error;
+use crate::traffic::{CountTraffic, Counts, Pair, Usage};
+
+impl CountTraffic for NftablesKernel {
+    fn read_counts(&mut self) -> Result<Counts, Error> {
+        let mut counts = Counts { capacity: COUNTED_SIZE as usize, ..Counts::default() };
+        for family in Family::BOTH {
+            for set in SetName::COUNTED {
+                read_pairs(self.handle(), family, set, &mut counts.pairs)?;
+            }
+            for (chain, count) in self.handle().rule_counts(table_family(family), TABLE)? {
+                let refusal = Refusal::ALL.into_iter().find(|refusal| *refusal_name(*refusal) == *chain);
+                counts.refusals.extend(refusal.map(|refusal| ((family, refusal), count)));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Who has deleted some of them already has left less to do: the rest goes the next time.
+    fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+        let mut batch = Batch::with_capacity(pairs.len() * 3 * 64);
+        for family in Family::BOTH {
+            for set in SetName::COUNTED {
+                let here = |(pair, usage): &&(Pair, Usage)| {
+                    Family::of(pair.destination) == family && part(*usage, set) != Count::default()
+                };
+                let elements = pairs.iter().filter(here).map(|(pair, _)| element(pair));
+                batch.delete_elements(table_family(family), TABLE, set.name(), elements);
+            }
+        }
+        match self.commit(batch) {
+            Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn read_pairs(
+    handle: &mut Handle,
+    family: Family,
+    set: SetName,
+    pairs: &mut HashMap<Pair, Usage>,
+) -> Result<(), Error> {
+    handle.element_counts(table_family(family), TABLE, set.name(), &mut |key, count| {
+        if let Some(pair) = decode(family, key) {
+            put(pairs.entry(pair).or_default(), set, count);
+        }
+    })?;
+    Ok(())
+}
+
+fn put(usage: &mut Usage, set: SetName, count: Count) {
+    match set {
+        SetName::Connections => usage.connections = count.packets,
+        SetName::Requests => usage.requests = count,
+        _ => usage.replies = count,
+    }
+}
+
+fn part(usage: Usage, set: SetName) -> Count {
+    match set {
+        SetName::Connections => Count { packets: usage.connections, bytes: 0 },
+        SetName::Requests => usage.requests,
+        _ => usage.replies,
+    }
+}
+
+fn decode(family: Family, key: &[u8]) -> Option<Pair> {
+    let mut reader = Reader { bytes: key, family };
+    let destination = reader.address()?;
+    let (protocol, port) = reader.tail()?;
+    let (endpoint, endpoint_port) = (reader.address()?, reader.port()?);
+    Some(Pair { protocol, destination, port, endpoint, endpoint_port })
+}
+
+fn element(pair: &Pair) -> Element {
+    let key = Bytes::default().address(pair.destination).tail(pair.protocol, pair.port);
+    let key = key.address(pair.endpoint).port(pair.endpoint_port).0;
+    Element { key, key_end: None, data: ElementData::None, comment: None }
+}

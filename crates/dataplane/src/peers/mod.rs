@@ -1,0 +1,224 @@
+//! What other proxies have programmed on this node: finding kube-proxy's objects of every mode, and taking exactly
+//! those away once our own rules are in force.
+//!
+//! Connections that kube-proxy has translated go on: the kernel remembers the translation with the connection, and
+//! applies it as long as any NAT chain is hooked. Ours is, by then.
+
+mod chains;
+mod ipvs;
+mod legacy;
+mod netfilter;
+mod report;
+pub mod save;
+mod takeover;
+mod virtual_servers;
+
+use std::fmt;
+
+use chains::{Removal, Table};
+use portolan_kernel::nftables::{Family, Nftables};
+pub use report::{Report, Trouble};
+pub use takeover::Takeover;
+
+type Doing<T> = Result<T, Trouble>;
+
+/// One thing that kube-proxy has programmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub place: Place,
+    /// How many chains, tables, sets and devices there are.
+    pub objects: usize,
+    /// Whether it serves at least one Service, as opposed to being an empty frame.
+    pub has_services: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The table of its nftables mode.
+    Nftables(Family),
+    /// Chains in the tables of iptables; its ipvs mode has some there, too.
+    Iptables(Variant, Family),
+    /// What its ipvs mode has besides: a device, virtual servers, IP sets.
+    Ipvs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variant {
+    Netfilter,
+    Legacy,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = |family: Family| if family == Family::Ip { "IPv4" } else { "IPv6" };
+        match self {
+            Self::Nftables(family) => write!(formatter, "table {family} {}", netfilter::KUBE_PROXY),
+            Self::Iptables(Variant::Netfilter, family) => write!(formatter, "iptables chains for {}", version(*family)),
+            Self::Iptables(Variant::Legacy, family) => {
+                write!(formatter, "legacy iptables chains for {}", version(*family))
+            }
+            Self::Ipvs => formatter.write_str("objects of ipvs mode"),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "kube-proxy's {} ({})", self.place, self.objects)
+    }
+}
+
+/// What was found, and what could not be looked at.
+#[derive(Debug, Default)]
+pub struct Detection {
+    pub peers: Vec<Peer>,
+    pub troubles: Vec<Trouble>,
+}
+
+const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
+
+/// Looks everywhere, in the order in which things can be removed: IP sets go after the rules that refer to them.
+pub fn detect() -> Detection {
+    let mut detection = Detection::default();
+    for place in places() {
+        match look(place) {
+            Ok(found) => detection.peers.extend(found),
+            Err(trouble) => detection.troubles.push(trouble),
+        }
+    }
+    detection
+}
+
+fn places() -> impl Iterator<Item = Place> {
+    let tables = FAMILIES.map(Place::Nftables);
+    let chains = [Variant::Netfilter, Variant::Legacy]
+        .into_iter()
+        .flat_map(|variant| FAMILIES.map(|family| Place::Iptables(variant, family)));
+    tables.into_iter().chain(chains).chain([Place::Ipvs])
+}
+
+fn look(place: Place) -> Doing<Option<Peer>> {
+    let trouble = |error: crate::Error| Trouble::new(format!("looking for kube-proxy's {place}"), error);
+    let found = |objects, has_services| (objects > 0).then_some(Peer { place, objects, has_services });
+    match place {
+        Place::Nftables(family) => {
+            let mut handle = open()?;
+            if !netfilter::has_table(&mut handle, family).map_err(trouble)? {
+                return Ok(None);
+            }
+            Ok(found(1, netfilter::table_has_services(&mut handle, family).map_err(trouble)?))
+        }
+        Place::Iptables(Variant::Netfilter, family) => {
+            Ok(look_at(place, &netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?))
+        }
+        Place::Iptables(Variant::Legacy, family) => Ok(look_at(place, &legacy::tables(family)?)),
+        Place::Ipvs => {
+            let leftovers = ipvs::find()?;
+            Ok(found(usize::from(leftovers.device) + leftovers.sets.len(), leftovers.device))
+        }
+    }
+}
+
+/// What must stay for others' sake is not counted: it would be found forever.
+fn look_at<Id: Clone>(place: Place, tables: &[Table<Id>]) -> Option<Peer> {
+    let removals = tables.iter().map(Table::removal);
+    let objects = removals.map(|removal| removal.chains.len() + removal.jumps.len()).sum();
+    let has_services = tables.iter().any(Table::has_services);
+    (objects > 0).then_some(Peer { place, objects, has_services })
+}
+
+fn open() -> Doing<Nftables> {
+    Nftables::open().map_err(|error| Trouble::new("opening netlink", error))
+}
+
+/// Removes what [`detect`] found. Call it only after our own rules are committed. What fails is reported and the rest
+/// goes on; calling it again later does what is left.
+pub fn remove(peers: &[Peer]) -> Report {
+    remove_all(peers, Connections::Keep)
+}
+
+/// Everything of every mode: kube-proxy's and our own. For `--cleanup`; afterwards no Service is served.
+pub fn cleanup_everything() -> Report {
+    let detection = detect();
+    let mut report = remove_all(&detection.peers, Connections::Cut);
+    report.failed.extend(detection.troubles);
+    match crate::nftables::cleanup() {
+        Ok(count) => report.removed.extend((count > 0).then(|| format!("{count} tables of Portolan"))),
+        Err(error) => report.failed.push(Trouble::new("removing the tables named portolan", error)),
+    }
+    report
+}
+
+/// What to do with connections that live only as long as what carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connections {
+    Keep,
+    Cut,
+}
+
+fn remove_all(peers: &[Peer], connections: Connections) -> Report {
+    let mut report = Report::default();
+    for peer in peers {
+        if let Err(trouble) = remove_one(peer.place, connections, &mut report) {
+            report.failed.push(trouble);
+        }
+    }
+    report
+}
+
+fn remove_one(place: Place, connections: Connections, report: &mut Report) -> Doing<()> {
+    let trouble = |error: crate::Error| Trouble::new(format!("removing kube-proxy's {place}"), error);
+    match place {
+        Place::Nftables(family) => {
+            netfilter::remove_table(&mut open()?, family).map_err(trouble)?;
+            report.removed.push(place.to_string());
+        }
+        Place::Iptables(Variant::Netfilter, family) => {
+            let mut handle = open()?;
+            let removals = removals(&netfilter::iptables_tables(&mut handle, family).map_err(trouble)?);
+            netfilter::remove_chains(&mut handle, family, &removals).map_err(trouble)?;
+            report.note(place, &removals);
+        }
+        Place::Iptables(Variant::Legacy, family) => {
+            let removals = removals(&legacy::tables(family)?);
+            legacy::remove_chains(family, &removals)?;
+            report.note(place, &removals);
+        }
+        Place::Ipvs => {
+            let (removed, troubles) = ipvs::remove_sets(&ipvs::find()?.sets)?;
+            report.removed.extend(removed);
+            report.failed.extend(troubles);
+            report.removed.extend(ipvs::remove_device(connections == Connections::Cut)?);
+        }
+    }
+    Ok(())
+}
+
+fn removals<Id: Clone>(tables: &[Table<Id>]) -> Vec<Removal<Id>> {
+    tables.iter().map(Table::removal).filter(|removal| !removal.is_empty() || !removal.kept.is_empty()).collect()
+}
+
+/// Whether kube-proxy serves every family that we serve, so that our own rules can go. It writes a family's rules in one
+/// transaction, once it knows all Services: one that is there means that all are.
+pub fn kube_proxy_serves_what_we_serve() -> Result<bool, Trouble> {
+    let detection = detect();
+    let trouble = |error| Trouble::new("reading our own tables", error);
+    for family in FAMILIES {
+        let ours =
+            netfilter::has_elements(&mut open()?, family, crate::nftables::TABLE, "services").map_err(trouble)?;
+        let theirs = detection.peers.iter().any(|peer| peer.has_services && peer.place.serves(family));
+        if ours && !theirs {
+            return detection.troubles.into_iter().next().map_or(Ok(false), Err);
+        }
+    }
+    Ok(true)
+}
+
+impl Place {
+    fn serves(self, wanted: Family) -> bool {
+        match self {
+            Self::Nftables(family) | Self::Iptables(_, family) => family == wanted,
+            Self::Ipvs => false,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How much traffic each Service and endpoint has had, and what was refused, from what the kernel counts.
+//!
+//! The kernel counts by pairs: the address that was asked, and the endpoint that served. Here pairs become Services and
+//! endpoints, by the plan, and what was read before is taken off: so a number never goes down when the kernel begins a
+//! pair anew, and pairs that nobody uses can be forgotten there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+use portolan_kernel::nftables::Count;
+use portolan_model::{Family, Protocol};
+use portolan_plan::{Plan, PortKey, Refusal, ServicePlan};
+
+use crate::Error;
+
+/// A kernel that counts.
+pub trait CountTraffic {
+    fn read_counts(&mut self) -> Result<Counts, Error>;
+
+    /// Ends the counting of these pairs until they are used again. What a packet counts meanwhile is lost.
+    fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error>;
+}
+
+/// What the kernel has counted since it began to.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub pairs: HashMap<Pair, Usage>,
+    pub refusals: BTreeMap<(Family, Refusal), Count>,
+    /// How many pairs of one family the kernel can count at most.
+    pub capacity: usize,
+}
+
+/// Who was asked, and who served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pair {
+    pub protocol: Protocol,
+    pub destination: IpAddr,
+    pub port: u16,
+    pub endpoint: IpAddr,
+    pub endpoint_port: u16,
+}
+
+/// Bytes are those of whole IP packets. What the kernel has put together on receiving (GRO) is one packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// New connections; for UDP, new flows.
+    pub connections: u64,
+    /// From clients.
+    pub requests: Count,
+    /// To clients.
+    pub replies: Count,
+}
+
+/// What has been counted since the daemon began to, and before that as far as the kernel remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrafficSample {
+    /// Service ports of the plan that have had traffic.
+    pub services: BTreeMap<PortKey, ServiceTraffic>,
+    /// The first packets of connections that were refused.
+    pub refusals: BTreeMap<(Family, Refusal), Count>,
+    /// Pairs that the kernel counts now.
+    pub pairs: usize,
+    /// The kernel has no room for more pairs: new ones go uncounted.
+    pub is_full: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceTraffic {
+    /// Never less than the sum of the endpoints: those that are gone are still in here.
+    pub total: Usage,
+    /// Endpoints that still serve and have had traffic.
+    pub endpoints: BTreeMap<SocketAddr, Usage>,
+}
+
+/// Keeps the numbers from one reading to the next.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    seen: HashMap<Pair, Usage>,
+    seen_refusals: BTreeMap<(Family, Refusal), Count>,
+    sample: TrafficSample,
+}
+
+impl Traffic {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The last reading.
+    pub fn sample(&self) -> &TrafficSample {
+        &self.sample
+    }
+
+    /// Reads the kernel's counters, and has it forget those that will not be needed. Best done often enough that few
+    /// Services come and go in between, such as every 15 seconds: what is counted is given to who has the address now.
+    pub fn read(&mut self, kernel: &mut dyn CountTraffic, plan: &Plan) -> Result<&TrafficSample, Error> {
+        let counts = kernel.read_counts()?;
+        self.sample.forget_what_is_gone(plan);
+        self.add_refusals(&counts);
+        let idle = self.add_pairs(&counts, plan);
+        self.note_room(&counts);
+        self.seen = counts.pairs;
+        if !idle.is_empty() {
+            kernel.forget_counts(&idle)?;
+            idle.iter().for_each(|(pair, _)| _ = self.seen.remove(pair));
+        }
+        Ok(&self.sample)
+    }
+
+    fn add_refusals(&mut self, counts: &Counts) {
+        for (refusal, now) in &counts.refusals {
+            let before = self.seen_refusals.insert(*refusal, *now).unwrap_or_default();
+            add(self.sample.refusals.entry(*refusal).or_default(), since(before, *now));
+        }
+    }
+
+    /// Adds what is new, and returns the pairs that the kernel should forget: unused since the last reading, and either
+    /// of no use to any Service or in the way of others.
+    fn add_pairs(&mut self, counts: &Counts, plan: &Plan) -> Vec<(Pair, Usage)> {
+        let is_crowded = counts.busiest_family() > counts.capacity / 4 * 3;
+        let mut idle = Vec::new();
+        for (pair, now) in &counts.pairs {
+            let more = now.since(self.seen.get(pair).copied().unwrap_or_default());
+            if more != Usage::default() {
+                self.sample.add(pair, more, plan);
+            } else if is_crowded || !is_served(pair, plan) {
+                idle.push((*pair, *now));
+            }
+        }
+        idle
+    }
+
+    fn note_room(&mut self, counts: &Counts) {
+        self.sample.pairs = counts.pairs.len();
+        self.sample.is_full = counts.busiest_family() >= counts.capacity;
+    }
+}
+
+impl TrafficSample {
+    /// The Service loses what is not a part of it any more; the numbers of its own stay.
+    fn forget_what_is_gone(&mut self, plan: &Plan) {
+        self.services.retain(|key, traffic| {
+            let service = plan.services.get(key);
+            traffic.endpoints.retain(|endpoint, _| service.is_some_and(|service| serves(service, *endpoint)));
+            service.is_some()
+        });
+    }
+
+    fn add(&mut self, pair: &Pair, more: Usage, plan: &Plan) {
+        let Some(service) = service_of(pair, plan) else { return };
+        let traffic = self.services.entry(service.key.clone()).or_default();
+        traffic.total.add(more);
+        if serves(service, pair.endpoint()) {
+            traffic.endpoints.entry(pair.endpoint()).or_default().add(more);
+        }
+    }
+}
+
+impl Pair {
+    pub fn endpoint(&self) -> SocketAddr {
+        SocketAddr::new(self.endpoint, self.endpoint_port)
+    }
+}
+
+impl Counts {
+    fn busiest_family(&self) -> usize {
+        let v4 = self.pairs.keys().filter(|pair| pair.destination.is_ipv4()).count();
+        v4.max(self.pairs.len() - v4)
+    }
+}
+
+impl Usage {
+    fn add(&mut self, more: Usage) {
+        self.connections += more.connections;
+        add(&mut self.requests, more.requests);
+        add(&mut self.replies, more.replies);
+    }
+
+    fn since(self, before: Usage) -> Usage {
+        Usage {
+            connections: difference(before.connections, self.connections),
+            requests: since(before.requests, self.requests),
+            replies: since(before.replies, self.replies),
+        }
+    }
+}
+
+fn add(count: &mut Count, more: Count) {
+    count.packets += more.packets;
+    count.bytes += more.bytes;
+}
+
+/// A counter that shows less than before was begun anew.
+fn since(before: Count, now: Count) -> Count {
+    if now.packets < before.packets {
+        return now;
+    }
+    Count { packets: now.packets - before.packets, bytes: difference(before.bytes, now.bytes) }
+}
+
+fn difference(before: u64, now: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+fn service_of<'a>(pair: &Pair, plan: &'a Plan) -> Option<&'a ServicePlan> {
+    let claim = plan.holder(pair.destination, pair.port, pair.protocol)?;
+    plan.services.get(&claim.holder).map(|service| &**service)
+}
+
+fn serves(service: &ServicePlan, endpoint: SocketAddr) -> bool {
+    service.serving().any(|it| it.socket() == endpoint)
+}
+
+fn is_served(pair: &Pair, plan: &Plan) -> bool {
+    service_of(pair, plan).is_some_and(|service| serves(service, pair.endpoint()))
+}

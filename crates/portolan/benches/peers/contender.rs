@@ -1,0 +1,62 @@
+//! Who is measured, and how they are started and cleaned up after.
+
+use std::path::Path;
+use std::process::Command;
+
+use portolan_testkit::cluster::kubernetes_program;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contender {
+    Portolan,
+    KubeProxyNftables,
+    KubeProxyIptables,
+}
+
+const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+
+impl Contender {
+    pub(crate) const ALL: [Self; 3] = [Self::Portolan, Self::KubeProxyNftables, Self::KubeProxyIptables];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Portolan => "Portolan",
+            Self::KubeProxyNftables => "kube-proxy nftables",
+            Self::KubeProxyIptables => "kube-proxy iptables",
+        }
+    }
+
+    fn mode(self) -> &'static str {
+        match self {
+            Self::Portolan | Self::KubeProxyNftables => "nftables",
+            Self::KubeProxyIptables => "iptables",
+        }
+    }
+
+    /// Everybody gets the same flags. Without a least time between two syncs, kube-proxy is as quick as it can be.
+    pub(crate) fn command(self, kubeconfig: &Path, folder: &Path) -> Command {
+        let mut command = self.program();
+        if self == Self::Portolan {
+            command.arg("proxy").arg("--control-socket").arg(folder.join("portolan.sock"));
+        }
+        command.arg("--kubeconfig").arg(kubeconfig).arg(format!("--proxy-mode={}", self.mode()));
+        command.args(["--hostname-override=node-a", "--cluster-cidr=10.244.0.0/16", "--conntrack-max-per-core=0"]);
+        command.arg("--iptables-min-sync-period=0s");
+        command
+    }
+
+    pub(crate) fn clean_up(self) -> Command {
+        let mut command = self.program();
+        match self {
+            Self::Portolan => command.arg("cleanup"),
+            Self::KubeProxyNftables | Self::KubeProxyIptables => command.arg("--cleanup"),
+        };
+        command
+    }
+
+    fn program(self) -> Command {
+        match self {
+            Self::Portolan => Command::new(PORTOLAN),
+            _ => Command::new(kubernetes_program("kube-proxy").expect("tests/cluster/build has built it")),
+        }
+    }
+}

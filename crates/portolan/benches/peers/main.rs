@@ -1,0 +1,39 @@
+//! Portolan and kube-proxy in one run: same API server, same lab, same objects, one after the other: `make bench-peers`.
+//!
+//! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs the smallest size alone, and the name of a
+//! contender only that one; neither writes anything.
+
+mod contender;
+mod measure;
+mod network;
+mod plot;
+mod report;
+mod stage;
+
+use contender::Contender;
+use measure::Result;
+use stage::Stage;
+
+/// Services, endpoints of each, and who is measured at that size.
+const ROUNDS: [(u32, u32, &[Contender]); 3] =
+    [(1_000, 3, &Contender::ALL), (10_000, 3, &Contender::ALL), (50_000, 5, &[Contender::Portolan])];
+
+fn main() {
+    let has = |word: &str| std::env::args().any(|argument| argument == word);
+    let rounds = if has("quick") { &ROUNDS[..1] } else { &ROUNDS[..] };
+    let named = Contender::ALL.iter().any(|it| has(it.name()));
+    let mut stage = Stage::build();
+    let mut results: Vec<Result> = Vec::new();
+    for (services, endpoints, contenders) in rounds {
+        stage.grow(*services, *endpoints);
+        for contender in contenders.iter().filter(|it| !named || has(it.name())) {
+            eprintln!("{services} Services x {endpoints}: {}", contender.name());
+            results.push(measure::run(&stage, *contender));
+            eprintln!("  {}", report::line(results.last().expect("one was just added")));
+        }
+    }
+    print!("{}", report::table(&results));
+    if rounds.len() == ROUNDS.len() && !named {
+        report::write(&results);
+    }
+}

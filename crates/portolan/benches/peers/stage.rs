@@ -1,0 +1,132 @@
+//! The cluster that all are measured in: a real API server, one node, and a pod that answers for every endpoint.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use portolan_testkit::cluster::{Client, ControlPlane, Identity, node, path_of};
+use portolan_testkit::{Host, Lab, topology};
+use serde_json::{Value, json};
+
+use crate::network;
+
+/// The pod that asks, and the pod that owns the addresses of all endpoints.
+pub(crate) const CLIENT: &str = "pod-a1";
+const SERVER: &str = "pod-a2";
+const SERVER_ADDRESS: &str = "10.244.1.3";
+const ENDPOINT_RANGE: &str = "11.0.0.0/8";
+pub(crate) const ENDPOINT_PORT: u16 = 8080;
+/// Objects written between two words about progress.
+const PIECE: usize = 10_000;
+
+pub(crate) struct Stage {
+    pub(crate) services: u32,
+    pub(crate) endpoints: u32,
+    lab: Arc<Lab>,
+    control_plane: ControlPlane,
+}
+
+impl Stage {
+    pub(crate) fn build() -> Self {
+        let lab = Arc::new(Lab::new().expect("root is needed for the lab"));
+        let route = |host: &str, words: &[&str]| lab.host(host).command(words).expect("the route can be made");
+        route(topology::NODE, &["ip", "route", "add", ENDPOINT_RANGE, "via", SERVER_ADDRESS]);
+        route(SERVER, &["ip", "route", "add", "local", ENDPOINT_RANGE, "dev", "lo"]);
+        lab.host(SERVER).run(|| network::answer_everybody(ENDPOINT_PORT));
+        let control_plane = ControlPlane::start(&lab).expect("the control plane starts");
+        let stage = Self { services: 0, endpoints: 0, lab, control_plane };
+        stage.client().create(&node("node-a")).expect("the node is registered");
+        stage.client().set_status(&node("node-a")).expect("the node gets its addresses");
+        stage
+    }
+
+    /// Adds Services until there are so many, and gives each so many endpoints.
+    pub(crate) fn grow(&mut self, services: u32, endpoints: u32) {
+        let old = if self.endpoints == endpoints { 0..0 } else { 0..self.services };
+        let changed: Vec<Value> = old.map(|number| slice(number, endpoints)).collect();
+        changed.chunks(PIECE).for_each(|piece| self.client().replace_all(piece).expect("slices can be replaced"));
+        let new = self.services..services;
+        let objects: Vec<Value> = new.flat_map(|number| [service(number), slice(number, endpoints)]).collect();
+        for (index, piece) in objects.chunks(PIECE).enumerate() {
+            eprintln!("writing objects to the API server: {} of {}", index * PIECE, objects.len());
+            self.client().create_all(piece).expect("objects can be created");
+        }
+        (self.services, self.endpoints) = (services, endpoints);
+    }
+
+    /// Gives a Service these endpoints, and returns when the API server has accepted it.
+    pub(crate) fn set_endpoints(&self, number: u32, addresses: &[Ipv4Addr]) {
+        let patch = json!({"endpoints": addresses.iter().copied().map(endpoint).collect::<Vec<_>>()});
+        self.client().patch(&path_of(&slice(number, 0)), &patch).expect("the slice can be changed");
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.control_plane.kubeconfig(Identity::KubeProxy)
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.control_plane.folder().into()
+    }
+
+    pub(crate) fn node(&self) -> &Host {
+        self.lab.host(topology::NODE)
+    }
+
+    pub(crate) fn client_host(&self) -> &Host {
+        self.lab.host(CLIENT)
+    }
+
+    fn client(&self) -> &Client {
+        self.control_plane.client()
+    }
+}
+
+/// The first addresses of the range are left to the API server itself.
+pub(crate) fn vip(number: u32) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::from(0x0a60_0100 + number).into(), 80)
+}
+
+pub(crate) fn endpoint_address(number: u32, index: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0b00_0000 + number * 8 + index)
+}
+
+/// An address that no Service has had yet.
+pub(crate) fn fresh_address(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0bc8_0000 + number)
+}
+
+fn service(number: u32) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": format!("s{number}"), "namespace": "default"},
+        "spec": {
+            "clusterIP": vip(number).ip(),
+            "ports": [{"name": "http", "port": 80, "targetPort": ENDPOINT_PORT, "protocol": "TCP"}],
+        },
+    })
+}
+
+fn slice(number: u32, endpoints: u32) -> Value {
+    let addresses = (0..endpoints).map(|index| endpoint_address(number, index));
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("s{number}-a"),
+            "namespace": "default",
+            "labels": {"kubernetes.io/service-name": format!("s{number}")},
+        },
+        "addressType": "IPv4",
+        "ports": [{"name": "http", "port": ENDPOINT_PORT, "protocol": "TCP"}],
+        "endpoints": addresses.map(endpoint).collect::<Vec<_>>(),
+    })
+}
+
+fn endpoint(address: Ipv4Addr) -> Value {
+    json!({
+        "addresses": [address],
+        "conditions": {"ready": true, "serving": true, "terminating": false},
+        "nodeName": "node-a",
+    })
+}

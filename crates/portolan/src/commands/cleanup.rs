@@ -1,0 +1,80 @@
+//! Taking rules away: our own, everybody's, or our own once kube-proxy serves again.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use portolan_dataplane::nftables;
+use portolan_dataplane::peers::{self, Report};
+use serde::Serialize;
+
+use super::{FAILURE, SUCCESS, show};
+use crate::flags::{CleanupFlags, OutputFlags};
+
+/// How often it is looked whether kube-proxy serves, and how often it is said that it does not.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Serialize)]
+struct OwnAnswer {
+    tables_removed: usize,
+}
+
+#[derive(Serialize)]
+struct WholeAnswer {
+    removed: Vec<String>,
+    kept: Vec<String>,
+    failed: Vec<String>,
+}
+
+pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
+    if flags.all {
+        return cleanup_all(&flags.output);
+    }
+    if flags.after_kube_proxy {
+        wait_for_kube_proxy(flags.timeout)?;
+    }
+    let answer = OwnAnswer { tables_removed: nftables::cleanup().context("removing the tables named portolan")? };
+    show(&flags.output, &answer, |answer, _| match answer.tables_removed {
+        0 => "nothing of Portolan's was programmed\n".into(),
+        count => format!("removed {count} tables named {}\n", nftables::TABLE),
+    })?;
+    Ok(SUCCESS)
+}
+
+/// Everything of every mode, ours and kube-proxy's; also what `portolan proxy --cleanup` does.
+pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
+    let report = peers::cleanup_everything();
+    show(output, &WholeAnswer::from(&report), |_, _| match report.to_string() {
+        nothing if nothing.is_empty() => "nothing of Portolan's or kube-proxy's was programmed\n".into(),
+        text => text,
+    })?;
+    Ok(if report.is_complete() { SUCCESS } else { FAILURE })
+}
+
+impl From<&Report> for WholeAnswer {
+    fn from(report: &Report) -> Self {
+        let failed = report.failed.iter().map(ToString::to_string).collect();
+        Self { removed: report.removed.clone(), kept: report.kept.clone(), failed }
+    }
+}
+
+/// Returns when both are programmed, so that there is no moment without rules.
+fn wait_for_kube_proxy(timeout: Duration) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut told: Option<Instant> = None;
+    while !peers::kube_proxy_serves_what_we_serve()? {
+        if start.elapsed() >= timeout {
+            bail!(
+                "kube-proxy has not programmed the Services of this node within {} s, so Portolan's rules stay. Look \
+                 whether kube-proxy runs here; wait longer with --timeout; or remove them now with `portolan cleanup`",
+                timeout.as_secs()
+            );
+        }
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            eprintln!("waiting for kube-proxy to program its rules ({} s)", start.elapsed().as_secs());
+            told = Some(Instant::now());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Portolan's plan held against what kube-proxy has programmed; nothing is written.
+
+use std::path::Path;
+
+use anyhow::Context;
+use portolan_shadow::{PeerRules, Report, compare, read_peer};
+
+use super::{DIFFERENT, SUCCESS, load_from, show};
+use crate::flags::{OutputFlags, ShadowFlags};
+
+pub fn shadow(flags: &ShadowFlags) -> anyhow::Result<u8> {
+    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests)?;
+    show_comparison(&flags.output, &Report::from(&compare(&plan, &peer(flags)?)))
+}
+
+/// The exit status says whether anything differs.
+pub(crate) fn show_comparison(output: &OutputFlags, report: &Report) -> anyhow::Result<u8> {
+    show(output, report, |report, _| report.to_string())?;
+    Ok(if report.agrees() { SUCCESS } else { DIFFERENT })
+}
+
+/// From the kernel, or from files that were saved elsewhere: there may be no `iptables-save` where Portolan runs.
+fn peer(flags: &ShadowFlags) -> anyhow::Result<PeerRules> {
+    let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    match (&flags.iptables_save, &flags.ip6tables_save) {
+        (Some(ipv4), Some(ipv6)) => Ok(PeerRules::from_iptables(&read(ipv4)?, &read(ipv6)?)),
+        _ => Ok(read_peer()?),
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the daemon's facts come from: files, or an API server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+
+use anyhow::Context;
+use portolan_model::Snapshot;
+use portolan_source::cluster::{Changes, Cluster, ClusterOptions, ContentType, NodeState};
+use portolan_source::{Manifests, Report};
+use tokio::runtime::Handle;
+
+use super::events::{self, Event};
+use crate::settings::{self, ClusterSettings};
+
+pub(super) enum Facts {
+    Manifests(Box<Manifests>),
+    Cluster { cluster: Cluster, told: Arc<AtomicBool> },
+}
+
+impl Facts {
+    /// Begins to watch; whenever something changed, the channel says so.
+    pub(super) fn open(wanted: &settings::Facts, runtime: &Handle, events: &SyncSender<Event>) -> anyhow::Result<Self> {
+        match wanted {
+            settings::Facts::Manifests(options) => {
+                events::watch_manifests(&options.paths, events.clone())?;
+                Ok(Self::Manifests(Box::new(Manifests::new(options.clone()))))
+            }
+            settings::Facts::Cluster(settings) => Self::open_cluster(settings, runtime, events.clone()),
+        }
+    }
+
+    fn open_cluster(settings: &ClusterSettings, runtime: &Handle, events: SyncSender<Event>) -> anyhow::Result<Self> {
+        let told = Arc::new(AtomicBool::new(false));
+        let flag = told.clone();
+        let notify = move || tell_once(&flag, &events);
+        let cluster = Cluster::start(options(settings), runtime, notify).context("watching the API server")?;
+        Ok(Self::Cluster { cluster, told })
+    }
+
+    /// Reads again what may have changed.
+    pub(super) fn refresh(&mut self) {
+        match self {
+            Self::Manifests(manifests) => report(&manifests.reload()),
+            Self::Cluster { .. } => {}
+        }
+    }
+
+    /// `None` until everything is known that a first sync needs.
+    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+        match self {
+            Self::Manifests(manifests) => Some(manifests.snapshot()),
+            Self::Cluster { cluster, told } => {
+                // What changes from here on is told again.
+                told.store(false, Ordering::SeqCst);
+                cluster.snapshot()
+            }
+        }
+    }
+
+    pub(super) fn take_changes(&self) -> Changes {
+        match self {
+            Self::Manifests(_) => Changes::default(),
+            Self::Cluster { cluster, .. } => cluster.take_changes(),
+        }
+    }
+
+    /// Whether load balancers may send new traffic to this node.
+    pub(super) fn is_node_eligible(&self) -> bool {
+        match self {
+            Self::Manifests(_) => true,
+            Self::Cluster { cluster, .. } => {
+                matches!(cluster.node_state(), NodeState::Present { deleting: false, to_be_deleted_taint: false })
+            }
+        }
+    }
+
+    pub(super) fn cluster(&self) -> Option<&Cluster> {
+        match self {
+            Self::Manifests(_) => None,
+            Self::Cluster { cluster, .. } => Some(cluster),
+        }
+    }
+}
+
+fn options(settings: &ClusterSettings) -> ClusterOptions {
+    ClusterOptions {
+        node_name: settings.node_name.clone(),
+        kubeconfig: settings.kubeconfig.clone(),
+        master: settings.master.clone(),
+        content_type: if settings.content_type_json { ContentType::Json } else { ContentType::Protobuf },
+        qps: settings.qps,
+        burst: settings.burst,
+    }
+}
+
+/// One message stands for all changes until the snapshot is taken. A channel that is full wakes its reader anyway.
+fn tell_once(told: &AtomicBool, events: &SyncSender<Event>) {
+    if !told.swap(true, Ordering::SeqCst)
+        && let Err(TrySendError::Full(_)) = events.try_send(Event::Facts)
+    {
+        told.store(false, Ordering::SeqCst);
+    }
+}
+
+fn report(report: &Report) {
+    for problem in &report.new_problems {
+        tracing::error!("{problem}");
+    }
+    for ignored in &report.ignored {
+        tracing::info!("{ignored}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Those who watch us: load balancers, Prometheus, and people who read events and status pages.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use portolan_config::KUBERNETES_VERSION;
+use portolan_dataplane::SyncReport;
+use portolan_model::Family;
+use portolan_plan::Plan;
+use portolan_source::cluster::{EventKind, EventWriter};
+use portolan_status::{Build, Clock, Error, Listen, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits};
+use tokio::runtime::Handle;
+
+use super::facts::Facts;
+use super::programmer::Forgotten;
+use crate::log;
+use crate::settings::Settings;
+
+pub(super) struct Surroundings {
+    pub(super) status: Status,
+    events: Option<EventWriter>,
+    runtime: Handle,
+    /// When the first change arrived that is not in the kernel yet.
+    waiting_since: Option<Instant>,
+    /// When the causes of such changes happened, as the objects say.
+    causes: Vec<(Family, SystemTime)>,
+}
+
+impl Surroundings {
+    pub(super) fn open(
+        settings: &Settings,
+        facts: &Facts,
+        runtime: Handle,
+        read_traffic: Option<ReadTraffic>,
+    ) -> anyhow::Result<Self> {
+        let events = facts.cluster().map(|cluster| cluster.events());
+        let status = Status::start(options(settings, read_traffic), &runtime)
+            .inspect_err(|error| tell_failure(events.as_ref(), error));
+        if let Some(events) = &events {
+            events.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
+        }
+        let surroundings = Self { status: status?, events, runtime, waiting_since: None, causes: Vec::new() };
+        surroundings.follow_watches(facts);
+        Ok(surroundings)
+    }
+
+    /// A watch that has lost its server has no news to tell, so that it must be asked.
+    pub(super) fn follow_watches(&self, facts: &Facts) {
+        let Some(cluster) = facts.cluster().cloned() else { return };
+        self.status.before_scrape(Arc::new(move |metrics| {
+            for watch in cluster.connection() {
+                metrics.watch_state(watch.what, watch.connected, watch.since);
+            }
+        }));
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    pub(super) fn use_settings(&self, settings: &Settings) {
+        let (healthz, metrics) = listen(settings);
+        self.status.set_pages(pages(settings));
+        self.status.health.set_timeout(settings.sync_period * 2);
+        let moved = self.status.listen_healthz(healthz).and_then(|()| self.status.listen_metrics(metrics));
+        if let Err(error) = moved {
+            tracing::error!("{error}");
+            tell_failure(self.events.as_ref(), &error);
+        }
+    }
+
+    pub(super) fn note_facts(&mut self, facts: &Facts) {
+        let changes = facts.take_changes();
+        self.status.metrics.changes_received(changes.services as usize, changes.endpoints as usize);
+        self.waiting_since = self.waiting_since.or(changes.oldest);
+        self.causes.extend(changes.triggers);
+        self.status.health.set_node_eligible(facts.is_node_eligible());
+    }
+
+    /// The kernel holds the plan, and with it all changes that waited.
+    pub(super) fn note_sync(&mut self, report: &SyncReport, duration: Duration, plan: &Plan) {
+        let SyncReport { objects, full, repaired, kernel_time, .. } = *report;
+        self.status.synced(&Synced { is_full: full, duration, kernel_time, objects, repaired });
+        if let Some(arrival) = self.waiting_since.take() {
+            self.status.metrics.change_programmed(arrival.elapsed());
+        }
+        for (family, cause) in self.causes.drain(..) {
+            self.status.metrics.network_programmed(family, cause.elapsed().unwrap_or_default());
+        }
+        self.follow(plan);
+    }
+
+    fn follow(&self, plan: &Plan) {
+        for failure in self.status.follow(plan) {
+            tracing::error!("{failure}");
+            if let Some(events) = &self.events {
+                let note = failure.to_string();
+                events.service_event(
+                    &failure.service,
+                    EventKind::Warning,
+                    "FailedToStartServiceHealthcheck",
+                    "Listen",
+                    &note,
+                );
+            }
+        }
+    }
+
+    pub(super) fn note_forgotten(&self, forgotten: &Forgotten) {
+        self.status.metrics.flows_forgotten(Family::V4, forgotten.time, forgotten.flows);
+    }
+}
+
+fn options(settings: &Settings, read_traffic: Option<ReadTraffic>) -> Options {
+    let (healthz, metrics) = listen(settings);
+    Options {
+        healthz,
+        metrics,
+        health_timeout: settings.sync_period * 2,
+        build: Build {
+            version: env!("CARGO_PKG_VERSION").into(),
+            kubernetes_version: KUBERNETES_VERSION.into(),
+            mode: settings.mode.name().into(),
+        },
+        pages: pages(settings),
+        read_traffic,
+        traffic_limits: TrafficLimits::default(),
+        clock: Clock::real(),
+    }
+}
+
+fn listen(settings: &Settings) -> (Listen, Listen) {
+    let at = |address| Listen { address, must_succeed: settings.bind_hard_fail };
+    (at(settings.healthz), at(settings.metrics))
+}
+
+fn pages(settings: &Settings) -> Pages {
+    Pages {
+        configz: serde_json::json!({"kubeproxy.config.k8s.io": settings.document}),
+        flagz: settings.flags.clone(),
+        profiling: settings.profiling,
+        set_verbosity: Arc::new(log::set_verbosity),
+    }
+}
+
+fn tell_failure(events: Option<&EventWriter>, error: &Error) {
+    let Some(events) = events else { return };
+    let (reason, action) = match error {
+        Error::Healthz(_) => ("FailedToStartProxierHealthcheck", "StartKubeProxy"),
+        Error::Metrics(_) => ("FailedToStartMetricServer", "StartKubeProxy"),
+    };
+    events.node_event(EventKind::Warning, reason, action, &error.to_string());
+}

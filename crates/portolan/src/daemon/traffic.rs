@@ -1,0 +1,83 @@
+//! What the kernel has counted, for those who ask for metrics.
+//!
+//! Reading happens beside the run loop. Forgetting is a write to our table, which is the run loop's alone: anybody else's
+//! write would look like a disturbance.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, anyhow};
+use portolan_dataplane::Error;
+use portolan_dataplane::nftables::NftablesKernel;
+use portolan_dataplane::traffic::{CountTraffic, Counts, Pair, Traffic, TrafficSample as Sample, Usage};
+use portolan_kernel::nftables::Count;
+use portolan_plan::{Reason, Refusal};
+use portolan_status::{Counters, ReadTraffic, TrafficSample, Volume};
+
+use super::events::Event;
+use crate::control::Published;
+
+/// A wish to the run loop, and where it says that it is done.
+#[derive(Debug)]
+pub(super) struct Forget {
+    pub(super) pairs: Vec<(Pair, Usage)>,
+    pub(super) done: SyncSender<()>,
+}
+
+struct Counter {
+    kernel: NftablesKernel,
+    events: SyncSender<Event>,
+}
+
+impl CountTraffic for Counter {
+    fn read_counts(&mut self) -> Result<Counts, Error> {
+        self.kernel.read_counts()
+    }
+
+    /// Waits for the run loop, because a pair that is read once more after it was given up would count twice.
+    fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+        let (done, answer) = sync_channel(1);
+        let sent = self.events.send(Event::Forget(Forget { pairs: pairs.to_vec(), done }));
+        _ = sent.map(|()| answer.recv());
+        Ok(())
+    }
+}
+
+pub(super) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>) -> anyhow::Result<ReadTraffic> {
+    let kernel = NftablesKernel::open().context("opening the kernel's tables to read counters")?;
+    let state = Mutex::new((Traffic::new(), Counter { kernel, events }));
+    Ok(Arc::new(move || {
+        let plan = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.plan.clone();
+        let mut state = state.lock().map_err(|_| anyhow!("an earlier reading has failed"))?;
+        let (traffic, counter) = &mut *state;
+        let plan = plan.context("nothing is programmed yet")?;
+        Ok(shown(traffic.read(counter, &plan).context("reading the kernel's counters")?))
+    }))
+}
+
+fn shown(sample: &Sample) -> TrafficSample {
+    let services = sample.services.iter().map(|(port, traffic)| (port.clone(), counters(&traffic.total)));
+    let endpoints = sample.services.iter().flat_map(|(port, traffic)| {
+        traffic.endpoints.iter().map(|(endpoint, usage)| ((port.clone(), *endpoint), counters(usage)))
+    });
+    let refusals = sample.refusals.iter().map(|((family, refusal), count)| (reason(*refusal), *family, count.packets));
+    TrafficSample {
+        services: services.collect(),
+        endpoints: endpoints.collect(),
+        refusals: refusals.collect(),
+        pairs: sample.pairs,
+        is_full: sample.is_full,
+    }
+}
+
+fn reason(refusal: Refusal) -> Reason {
+    match refusal {
+        Refusal::Reject(reason) | Refusal::Drop(reason) => reason,
+    }
+}
+
+fn counters(usage: &Usage) -> Counters {
+    let volume = |count: Count| Volume { packets: count.packets, bytes: count.bytes };
+    let Usage { connections, requests, replies } = *usage;
+    Counters { connections, requests: volume(requests), replies: volume(replies) }
+}

@@ -1,0 +1,225 @@
+//! What a node needs besides rules: room and patience in the kernel's connection table, and a process that the kernel
+//! does not kill first when memory runs out.
+//!
+//! A duty that cannot be done does not keep Services from working, so that each failure is told and the rest goes on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::settings::{ConntrackSettings, Settings};
+
+/// As much as kube-proxy ever gives the connection table, however many processors there are.
+const LARGEST_TABLE: u64 = 1 << 20;
+/// The table's buckets must be at least a quarter of its entries.
+const ENTRIES_PER_BUCKET: u64 = 4;
+
+/// Does what the settings ask for, and logs what could not be done. Tells whether all was done.
+pub fn perform(settings: &Settings) -> bool {
+    let machine = Machine::default();
+    let mut problems = machine.tune_conntrack(&settings.conntrack);
+    if settings.plan.loopback_node_ports {
+        problems.extend(machine.route_loopback());
+    }
+    problems.iter().for_each(|problem| tracing::error!("{problem}"));
+    // As with kube-proxy, this one is no failure: it needs a privilege of its own, and a unit or pod can do it as well.
+    let last = machine.protect_from_out_of_memory(settings.oom_score_adj.into());
+    last.iter().for_each(|problem| tracing::warn!("{problem}"));
+    problems.is_empty()
+}
+
+/// Where the kernel's files are.
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self { root: "/".into() }
+    }
+}
+
+/// One file of the kernel and what should stand in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Wish {
+    file: String,
+    value: i64,
+    is_least: bool,
+}
+
+impl Machine {
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Sets what differs from the wishes, and tells what could not be set.
+    pub fn tune_conntrack(&self, settings: &ConntrackSettings) -> Vec<String> {
+        let wishes = conntrack_wishes(settings, self.processors());
+        wishes.iter().filter_map(|wish| self.fulfil(wish).err()).map(|error| format!("{error:#}")).collect()
+    }
+
+    pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
+        let wish = Wish { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
+        self.fulfil(&wish).err().map(|error| format!("{error:#}")).into_iter().collect()
+    }
+
+    /// Lets the node reach its own node ports at 127.0.0.1; the rules keep others from using that way in.
+    pub fn route_loopback(&self) -> Vec<String> {
+        let wish = Wish { file: "proc/sys/net/ipv4/conf/all/route_localnet".into(), value: 1, is_least: false };
+        self.fulfil(&wish).err().map(|error| format!("{error:#}")).into_iter().collect()
+    }
+
+    fn fulfil(&self, wish: &Wish) -> anyhow::Result<()> {
+        let path = self.root.join(&wish.file);
+        let now = read_number(&path)?;
+        if now == wish.value || (wish.is_least && now > wish.value) {
+            return Ok(());
+        }
+        tracing::info!("setting {} from {now} to {}", path.display(), wish.value);
+        fs::write(&path, wish.value.to_string()).with_context(|| {
+            format!(
+                "setting {} from {now} to {} (set it from outside, or run `portolan proxy --init-only` once in a \
+                 privileged container)",
+                path.display(),
+                wish.value
+            )
+        })
+    }
+
+    /// Those of the machine, not those that this process may use.
+    fn processors(&self) -> u64 {
+        let listed = fs::read_to_string(self.root.join("sys/devices/system/cpu/online"));
+        let counted = listed.map_err(anyhow::Error::from).and_then(|list| count_processors(&list));
+        counted.unwrap_or_else(|_| std::thread::available_parallelism().map_or(1, |count| count.get() as u64))
+    }
+}
+
+fn conntrack_wishes(settings: &ConntrackSettings, processors: u64) -> Vec<Wish> {
+    let sysctl = |name: &str| format!("proc/sys/net/netfilter/nf_conntrack_{name}");
+    let mut wishes = Vec::new();
+    if let Some(entries) = table_size(settings, processors) {
+        let buckets = (entries / ENTRIES_PER_BUCKET) as i64;
+        // Who has made it larger had a reason.
+        wishes.push(Wish { file: sysctl("max"), value: entries as i64, is_least: true });
+        let file = "sys/module/nf_conntrack/parameters/hashsize".into();
+        wishes.push(Wish { file, value: buckets, is_least: true });
+    }
+    if settings.be_liberal {
+        wishes.push(Wish { file: sysctl("tcp_be_liberal"), value: 1, is_least: false });
+    }
+    let timeouts = [
+        ("tcp_timeout_established", settings.tcp_established),
+        ("tcp_timeout_close_wait", settings.tcp_close_wait),
+        ("udp_timeout", settings.udp),
+        ("udp_timeout_stream", settings.udp_stream),
+    ];
+    let set = timeouts.into_iter().filter_map(|(name, time)| Some((name, time?.as_secs())));
+    wishes.extend(set.map(|(name, time)| Wish { file: sysctl(name), value: time as i64, is_least: false }));
+    wishes
+}
+
+fn table_size(settings: &ConntrackSettings, processors: u64) -> Option<u64> {
+    let scaled = u64::from(settings.max_per_core?).saturating_mul(processors);
+    Some(if scaled > LARGEST_TABLE { LARGEST_TABLE } else { scaled.max(settings.min.into()) })
+}
+
+/// The kernel's way of writing a list of numbers: `0-3,8,10-11`.
+fn count_processors(list: &str) -> anyhow::Result<u64> {
+    let mut count = 0;
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u64, u64) = (first.parse()?, last.parse()?);
+        if last < first {
+            bail!("{part:?} is not a range of processors");
+        }
+        count += last - first + 1;
+    }
+    Ok(count)
+}
+
+fn read_number(path: &Path) -> anyhow::Result<i64> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    text.trim().parse().with_context(|| format!("{} holds {text:?}, which is not a number", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
+        let directory = tempfile::tempdir().unwrap();
+        for (file, content) in files {
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let machine = Machine::at(directory.path());
+        (directory, machine)
+    }
+
+    const DEFAULTS: ConntrackSettings = ConntrackSettings {
+        max_per_core: Some(32_768),
+        min: 131_072,
+        tcp_established: Some(Duration::from_secs(86_400)),
+        tcp_close_wait: Some(Duration::from_secs(3_600)),
+        be_liberal: false,
+        udp: None,
+        udp_stream: None,
+    };
+
+    #[test]
+    fn the_table_grows_with_processors_between_its_bounds() {
+        let size = |processors| table_size(&DEFAULTS, processors);
+        assert_eq!([size(1), size(2), size(8), size(64)], [Some(131_072), Some(131_072), Some(262_144), Some(1 << 20)]);
+        assert_eq!(table_size(&ConntrackSettings { max_per_core: None, ..DEFAULTS }, 8), None);
+        let huge = ConntrackSettings { min: 5_000_000, ..DEFAULTS };
+        assert_eq!((table_size(&huge, 2), table_size(&huge, 64)), (Some(5_000_000), Some(1 << 20)));
+    }
+
+    #[test]
+    fn processors_are_counted_as_the_kernel_lists_them() {
+        assert_eq!(count_processors("0-3,8,10-11\n").unwrap(), 7);
+        assert_eq!(count_processors("0").unwrap(), 1);
+        assert!(count_processors("").is_err() && count_processors("3-1").is_err());
+    }
+
+    #[test]
+    fn what_is_set_already_is_not_written_and_the_rest_is() {
+        let (directory, machine) = machine(&[
+            ("sys/devices/system/cpu/online", "0-7"),
+            ("proc/sys/net/netfilter/nf_conntrack_max", "65536\n"),
+            ("sys/module/nf_conntrack/parameters/hashsize", "1000000"),
+            ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000"),
+            ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "3600\n"),
+        ]);
+        assert_eq!(machine.tune_conntrack(&DEFAULTS), Vec::<String>::new());
+        let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
+        assert_eq!(read("proc/sys/net/netfilter/nf_conntrack_max"), "262144");
+        assert_eq!(read("sys/module/nf_conntrack/parameters/hashsize"), "1000000");
+        assert_eq!(read("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established"), "86400");
+        assert_eq!(read("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait"), "3600\n");
+    }
+
+    #[test]
+    fn a_failure_names_the_file_and_the_others_are_still_set() {
+        let (directory, machine) = machine(&[
+            ("proc/sys/net/netfilter/nf_conntrack_udp_timeout", "30"),
+            ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "nonsense"),
+        ]);
+        let settings = ConntrackSettings {
+            max_per_core: None,
+            tcp_established: Some(Duration::from_secs(5)),
+            tcp_close_wait: None,
+            udp: Some(Duration::from_secs(10)),
+            ..DEFAULTS
+        };
+        let problems = machine.tune_conntrack(&settings);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].contains("tcp_timeout_established") && problems[0].contains("nonsense"), "{problems:?}");
+        let udp = directory.path().join("proc/sys/net/netfilter/nf_conntrack_udp_timeout");
+        assert_eq!(fs::read_to_string(udp).unwrap(), "10");
+    }
+}

@@ -1,0 +1,38 @@
+//! What `deploy/` holds is taken by a real API server, and the program runs where there is nothing but itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use portolan_testkit::cluster::{path_of, read_manifests};
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::portolan::text;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Checked by their own tools, and rendered.
+fn rendered() -> Vec<Vec<Value>> {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(repository().join("tests/deploy/lint")).arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    ["kustomize.yaml", "helm-kubeadm.yaml", "helm-plain.yaml"]
+        .map(|name| read_manifests(&std::fs::read_to_string(folder.path().join(name)).unwrap()).unwrap())
+        .into()
+}
+
+#[test]
+fn the_api_server_takes_what_is_deployed() {
+    let cluster = Cluster::start();
+    for objects in rendered() {
+        assert!(objects.iter().any(|object| object["kind"] == "DaemonSet"));
+        for object in &objects {
+            cluster.create(object);
+        }
+        for object in &objects {
+            cluster.delete(&path_of(object));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Both sides asked the same questions, and the answers that differ.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+
+use portolan_model::{Family, Protocol};
+use portolan_plan::{FrontendAddress, Packet, Plan, trace};
+
+use crate::behaviour::{Behaviour, End};
+use crate::expected::Expectations;
+use crate::peer::PeerRules;
+use crate::probes::{Asker, Probe, Senders};
+
+/// The outcome of asking everything.
+#[derive(Debug)]
+pub struct Comparison {
+    /// kube-proxy's mode.
+    pub mode: &'static str,
+    /// How many questions were asked.
+    pub asked: usize,
+    pub differences: Vec<Difference>,
+    /// What in kube-proxy's rules was not understood.
+    pub unknown: Vec<String>,
+}
+
+/// One question to which Portolan and kube-proxy have different answers.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// `namespace/name:port`, or what kube-proxy's rules tell of it.
+    pub service: String,
+    pub asker: Asker,
+    pub packet: Packet,
+    pub portolan: Behaviour,
+    pub kube_proxy: Behaviour,
+    /// Why this is meant to differ; `None` if it is not.
+    pub expected: Option<&'static str>,
+    /// What differs, in words.
+    pub what: String,
+}
+
+impl Comparison {
+    pub fn unexpected(&self) -> impl Iterator<Item = &Difference> {
+        self.differences.iter().filter(|difference| difference.expected.is_none())
+    }
+}
+
+/// Every address of the plan, and every address that only kube-proxy has, asked by everybody whom it may treat apart.
+pub fn compare(plan: &Plan, peer: &PeerRules) -> Comparison {
+    let senders = Senders::new(plan);
+    let expectations = Expectations::new(plan, peer.mode);
+    let mut asked = 0;
+    let mut differences = Vec::new();
+    let mut ask = |probe: Probe, service: &str| {
+        asked += 1;
+        differences.extend(ask_both(plan, peer, &expectations, probe, service));
+    };
+    let mut known: HashSet<(Family, FrontendAddress, Protocol)> = HashSet::new();
+    for service in plan.services.values() {
+        for frontend in &service.frontends {
+            known.insert((service.key.family, frontend.address, service.protocol()));
+            let name = service.key.to_string();
+            senders.of_frontend(service, frontend).into_iter().for_each(|probe| ask(probe, &name));
+        }
+    }
+    let mut others = peer.frontends();
+    others.sort_by_key(|it| (it.family, it.address, it.protocol));
+    for other in others {
+        if known.insert((other.family, other.address, other.protocol)) {
+            let probes = senders.of_address(other.family, other.address, other.protocol);
+            probes.into_iter().for_each(|probe| ask(probe, &other.service));
+        }
+    }
+    Comparison { mode: peer.mode, asked, differences, unknown: peer.unknown.clone() }
+}
+
+fn ask_both(
+    plan: &Plan,
+    peer: &PeerRules,
+    expectations: &Expectations<'_>,
+    probe: Probe,
+    name: &str,
+) -> Option<Difference> {
+    let trace = trace(plan, &probe.packet);
+    let service = trace.service.as_ref().and_then(|key| plan.services.get(key));
+    let portolan = Behaviour::planned(&trace.fate, service.and_then(|service| service.affinity_seconds));
+    let kube_proxy = peer.behaviour(&plan.node, &probe.packet);
+    if portolan.is_like(&kube_proxy) {
+        return None;
+    }
+    let expected = expectations.reason(&probe, service.map(|service| &**service), &portolan, &kube_proxy);
+    let what = what_differs(&portolan, &kube_proxy);
+    let Probe { asker, packet } = probe;
+    Some(Difference { service: name.to_owned(), asker, packet, portolan, kube_proxy, expected, what })
+}
+
+fn what_differs(portolan: &Behaviour, kube_proxy: &Behaviour) -> String {
+    let (ours, theirs) = (portolan.endpoints(), kube_proxy.endpoints());
+    match (portolan.sole_end(), kube_proxy.sole_end()) {
+        (_, Some(End::Pass)) => "kube-proxy does not serve this address".to_owned(),
+        (Some(End::Pass), _) => "Portolan does not serve this address".to_owned(),
+        (Some(End::Reject | End::Drop), _) => "Portolan refuses".to_owned(),
+        (_, Some(End::Reject | End::Drop)) => "kube-proxy refuses".to_owned(),
+        _ if ours != theirs => endpoints_differ(&ours, &theirs),
+        _ if masquerades(portolan) != masquerades(kube_proxy) => "masquerade".to_owned(),
+        _ if portolan.affinity != kube_proxy.affinity => "session affinity".to_owned(),
+        _ => "how often each endpoint is chosen".to_owned(),
+    }
+}
+
+fn masquerades(behaviour: &Behaviour) -> Vec<bool> {
+    behaviour.choices.iter().map(|choice| choice.masquerade).collect()
+}
+
+fn endpoints_differ(ours: &[SocketAddr], theirs: &[SocketAddr]) -> String {
+    let only = |who: &str, some: &[SocketAddr], others: &[SocketAddr]| {
+        let only: Vec<String> = some.iter().filter(|it| !others.contains(it)).map(ToString::to_string).collect();
+        (!only.is_empty()).then(|| format!("only {who}: {}", only.join(" ")))
+    };
+    let parts: Vec<String> =
+        only("Portolan", ours, theirs).into_iter().chain(only("kube-proxy", theirs, ours)).collect();
+    format!("endpoints: {}", parts.join("; "))
+}

@@ -1,0 +1,229 @@
+//! One iptables rule: what it matches and what it does.
+
+use std::net::IpAddr;
+
+use portolan_model::{IpNet, Protocol};
+use portolan_plan::NodePlan;
+
+use crate::walk::{Branch, Verdict};
+
+pub(super) struct Rule {
+    conditions: Vec<(bool, Condition)>,
+    /// The part by which a rule can be found.
+    pub(super) matching: Matching,
+    pub(super) action: Action,
+    pub(super) comment: String,
+    pub(super) unknown: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Matching {
+    pub(super) destination: Option<IpAddr>,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) port: Option<u16>,
+}
+
+/// Each is kept with whether it is to hold.
+#[derive(Clone, Debug)]
+enum Condition {
+    Source(IpNet),
+    Destination(IpNet),
+    Protocol(Option<Protocol>),
+    Port(u16),
+    SourceIsLocal,
+    DestinationIsLocal,
+    Mark {
+        value: u32,
+        mask: u32,
+    },
+    /// Whether a new connection is among the states.
+    New(bool),
+    Interface(String),
+    /// Matches with this likelihood.
+    Random(f64),
+    /// A client that came before, within so many seconds. Ours never did.
+    Remembered(u32),
+    Never,
+}
+
+pub(super) enum Action {
+    None,
+    Jump(String),
+    Goto(String),
+    Return,
+    Mark { value: u32, mask: u32 },
+    End(Verdict),
+}
+
+impl Rule {
+    /// A rule with something that is not understood never matches, and says so.
+    pub(super) fn parse(words: &[String]) -> Self {
+        let mut rule = Self {
+            conditions: Vec::new(),
+            matching: Matching::default(),
+            action: Action::None,
+            comment: String::new(),
+            unknown: None,
+        };
+        let mut words = words.iter().map(String::as_str);
+        let mut holds = true;
+        while let Some(word) = words.next() {
+            match word {
+                "!" => holds = false,
+                "-m" => drop(words.next()),
+                _ => {
+                    rule.take(word, holds, &mut words);
+                    holds = true;
+                }
+            }
+        }
+        if rule.unknown.is_some() {
+            rule.conditions.push((true, Condition::Never));
+        }
+        rule
+    }
+
+    fn take<'a>(&mut self, word: &str, holds: bool, words: &mut impl Iterator<Item = &'a str>) {
+        match word {
+            "--reap" | "--rsource" | "--random-fully" | "--set" => {}
+            "--rcheck" => self.conditions.push((holds, Condition::Remembered(0))),
+            _ => {
+                let value = words.next().unwrap_or_default();
+                if self.take_pair(word, holds, value).is_none() {
+                    self.unknown = Some(format!("{word} {value}"));
+                }
+            }
+        }
+    }
+
+    /// `None` if the pair is not understood.
+    fn take_pair(&mut self, word: &str, holds: bool, value: &str) -> Option<()> {
+        let condition = match word {
+            "--comment" => {
+                self.comment = value.to_owned();
+                return Some(());
+            }
+            "--nfacct-name" | "--name" | "--mask" | "--mode" | "--reject-with" => return Some(()),
+            "-j" | "-g" => return self.take_target(word, value),
+            "--to-destination" => {
+                self.action = Action::End(Verdict::Translate(value.parse().ok()?));
+                return Some(());
+            }
+            "--set-xmark" => {
+                let (value, mask) = masked(value)?;
+                self.action = Action::Mark { value, mask };
+                return Some(());
+            }
+            "--seconds" => {
+                let seconds = value.parse().ok()?;
+                let remembered = self.conditions.iter_mut().rev().find_map(|(_, condition)| match condition {
+                    Condition::Remembered(known) => Some(known),
+                    _ => None,
+                });
+                *remembered? = seconds;
+                return Some(());
+            }
+            "-s" => Condition::Source(range(value)?),
+            "-d" => Condition::Destination(range(value)?),
+            "-p" => Condition::Protocol(value.parse().ok()),
+            "--dport" => Condition::Port(value.parse().ok()?),
+            "--src-type" if value == "LOCAL" => Condition::SourceIsLocal,
+            "--dst-type" if value == "LOCAL" => Condition::DestinationIsLocal,
+            "--mark" => masked(value).map(|(value, mask)| Condition::Mark { value, mask })?,
+            "--ctstate" => Condition::New(value.split(',').any(|state| state == "NEW")),
+            "-i" => Condition::Interface(value.to_owned()),
+            "--probability" => Condition::Random(value.parse().ok()?),
+            _ => return None,
+        };
+        self.note(holds, &condition);
+        self.conditions.push((holds, condition));
+        Some(())
+    }
+
+    fn note(&mut self, holds: bool, condition: &Condition) {
+        match condition {
+            Condition::Destination(range) if holds && range.prefix_len() == range.max_prefix_len() => {
+                self.matching.destination = Some(range.addr());
+            }
+            Condition::Protocol(protocol) if holds => self.matching.protocol = *protocol,
+            Condition::Port(port) if holds => self.matching.port = Some(*port),
+            _ => {}
+        }
+    }
+
+    fn take_target(&mut self, word: &str, target: &str) -> Option<()> {
+        self.action = match target {
+            "ACCEPT" => Action::End(Verdict::Continue),
+            "DROP" => Action::End(Verdict::Drop),
+            "REJECT" => Action::End(Verdict::Reject),
+            "MASQUERADE" => Action::End(Verdict::Masquerade),
+            "RETURN" => Action::Return,
+            // What they do stands in the words that follow.
+            "DNAT" | "MARK" => Action::None,
+            chain if word == "-g" => Action::Goto(chain.to_owned()),
+            chain if chain.starts_with("KUBE-") => Action::Jump(chain.to_owned()),
+            _ => return None,
+        };
+        Some(())
+    }
+
+    /// The part of the branch that matches and the part that does not.
+    pub(super) fn split(&self, mut branch: Branch, node: &NodePlan) -> (Option<Branch>, Option<Branch>) {
+        let mut likelihood = 1.0;
+        for (holds, condition) in &self.conditions {
+            match condition {
+                Condition::Random(share) => likelihood *= share,
+                Condition::Remembered(seconds) => {
+                    branch.affinity = Some(*seconds);
+                    return (None, Some(branch));
+                }
+                other if other.is_met(&branch, node) != *holds => return (None, Some(branch)),
+                _ => {}
+            }
+        }
+        if likelihood >= 1.0 {
+            return (Some(branch), None);
+        }
+        let matched = Branch { share: branch.share * likelihood, ..branch.clone() };
+        let unmatched = Branch { share: branch.share * (1.0 - likelihood), ..branch };
+        (Some(matched), Some(unmatched))
+    }
+}
+
+impl Condition {
+    fn is_met(&self, branch: &Branch, node: &NodePlan) -> bool {
+        let packet = &branch.packet;
+        match self {
+            Self::Source(range) => range.contains(&packet.source),
+            Self::Destination(range) => range.contains(&packet.destination),
+            Self::Protocol(protocol) => *protocol == Some(packet.protocol),
+            Self::Port(port) => *port == packet.port,
+            Self::SourceIsLocal => node.owns(packet.source),
+            Self::DestinationIsLocal => node.owns(packet.destination),
+            Self::Mark { value, mask } => branch.mark & mask == *value,
+            Self::New(is_new) => *is_new,
+            Self::Interface(name) => is_interface(packet.interface.as_deref(), name),
+            Self::Random(_) | Self::Remembered(_) | Self::Never => false,
+        }
+    }
+}
+
+/// A plus at the end stands for anything.
+fn is_interface(interface: Option<&str>, wanted: &str) -> bool {
+    interface.is_some_and(|interface| match wanted.strip_suffix('+') {
+        Some(prefix) => interface.starts_with(prefix),
+        None => interface == wanted,
+    })
+}
+
+fn range(text: &str) -> Option<IpNet> {
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+fn masked(text: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    match text.split_once('/') {
+        Some((value, mask)) => Some((number(value)?, number(mask)?)),
+        None => Some((number(text)?, u32::MAX)),
+    }
+}

@@ -1,0 +1,89 @@
+//! kube-proxy's rules on this node, whatever its mode.
+
+use std::io;
+use std::process::Command;
+
+use portolan_dataplane::peers::{self, Place, Variant};
+use portolan_kernel::nftables::Family;
+use portolan_plan::{NodePlan, Packet};
+
+use crate::behaviour::Behaviour;
+use crate::iptables::Iptables;
+use crate::nftables;
+use crate::walk::{PeerFrontend, Rules, walk};
+
+/// Everything that kube-proxy has programmed, ready to be asked.
+pub struct PeerRules {
+    rules: Box<dyn Rules + Send>,
+    pub mode: &'static str,
+    /// Parts of rules that are not understood; such rules are taken never to match.
+    pub unknown: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("kube-proxy has programmed no Services here, in nftables or iptables mode: is it running on this node?")]
+    Nothing,
+    #[error("kube-proxy is in ipvs mode here, whose virtual servers cannot be compared")]
+    Ipvs,
+    #[error("reading kube-proxy's tables: {0}")]
+    Kernel(#[from] portolan_kernel::Error),
+    #[error("{0}")]
+    Trouble(#[from] peers::Trouble),
+    #[error("running {program}, which is needed to read kube-proxy's iptables rules: {source}")]
+    Program { program: String, source: io::Error },
+}
+
+/// Reads kube-proxy's rules from the kernel; iptables rules by the program `iptables-save` of the variant in use.
+pub fn read_peer() -> Result<PeerRules, ReadError> {
+    let detection = peers::detect();
+    let serving: Vec<Place> = detection.peers.iter().filter(|peer| peer.has_services).map(|peer| peer.place).collect();
+    if serving.contains(&Place::Ipvs) {
+        return Err(ReadError::Ipvs);
+    }
+    if serving.iter().any(|place| matches!(place, Place::Nftables(_))) {
+        let rules = nftables::read()?.ok_or(ReadError::Nothing)?;
+        let unknown = rules.unknown.clone();
+        return Ok(PeerRules { rules: Box::new(rules), mode: "nftables", unknown });
+    }
+    let variant = serving.iter().find_map(|place| match place {
+        Place::Iptables(variant, _) => Some(*variant),
+        _ => None,
+    });
+    match variant {
+        Some(variant) => Ok(PeerRules::from_iptables(&save(variant, Family::Ip)?, &save(variant, Family::Ip6)?)),
+        None => Err(detection.troubles.into_iter().next().map_or(ReadError::Nothing, ReadError::Trouble)),
+    }
+}
+
+fn save(variant: Variant, family: Family) -> Result<String, ReadError> {
+    let base = if family == Family::Ip { "iptables" } else { "ip6tables" };
+    let kind = if variant == Variant::Legacy { "legacy" } else { "nft" };
+    let program = format!("{base}-{kind}-save");
+    let output = Command::new(&program).output().and_then(|output| match output.status.success() {
+        true => Ok(output),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    });
+    let output = output.map_err(|source| ReadError::Program { program, source })?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+impl PeerRules {
+    /// From what `iptables-save` and `ip6tables-save` print.
+    pub fn from_iptables(ipv4: &str, ipv6: &str) -> Self {
+        let mut rules = Iptables::default();
+        rules.add(false, ipv4);
+        rules.add(true, ipv6);
+        let unknown = rules.unknown.clone();
+        Self { rules: Box::new(rules), mode: "iptables", unknown }
+    }
+
+    /// What kube-proxy does with this packet.
+    pub fn behaviour(&self, node: &NodePlan, packet: &Packet) -> Behaviour {
+        walk(&*self.rules, node, packet)
+    }
+
+    pub(crate) fn frontends(&self) -> Vec<PeerFrontend> {
+        self.rules.frontends()
+    }
+}

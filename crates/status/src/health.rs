@@ -1,0 +1,174 @@
+//! Whether the kernel keeps up with the cluster, and what to say to those who ask.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use portolan_model::Family;
+use serde::Serialize;
+
+use crate::clock::{Clock, Moment};
+
+const NOT_READY: &str = "the first sync has not finished";
+
+/// How the daemon is doing, told by the daemon and asked by the servers. Clones share it.
+#[derive(Clone)]
+pub struct Health {
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    families: BTreeMap<Family, FamilyState>,
+    node_eligible: bool,
+    /// A change that waits longer than this means that something is wrong.
+    timeout: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FamilyState {
+    updated: Option<Moment>,
+    /// Since when the oldest change waits.
+    queued: Option<Moment>,
+}
+
+impl Health {
+    pub fn new(timeout: Duration, clock: Clock) -> Self {
+        let state = State { families: BTreeMap::new(), node_eligible: true, timeout };
+        Self { clock, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A change asks for a sync. Only the oldest counts.
+    pub fn queued(&self, family: Family) {
+        let now = self.clock.now();
+        self.state().families.entry(family).or_default().queued.get_or_insert(now);
+    }
+
+    /// Everything that was asked for is in the kernel.
+    pub fn synced(&self, family: Family) {
+        let state = FamilyState { updated: Some(self.clock.now()), queued: None };
+        self.state().families.insert(family, state);
+    }
+
+    /// Whether load balancers should use this node: it exists and nobody is about to remove it.
+    pub fn set_node_eligible(&self, node_eligible: bool) {
+        self.state().node_eligible = node_eligible;
+    }
+
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.state().timeout = timeout;
+    }
+
+    /// Whether no change waits too long. Before the first sync nothing can be late.
+    pub fn is_healthy(&self) -> bool {
+        let now = self.clock.now();
+        let state = self.state();
+        state.families.values().all(|family| family.is_in_time(now, state.timeout))
+    }
+
+    /// Whether all that was known at the start is in the kernel.
+    pub fn is_ready(&self) -> bool {
+        self.state().is_ready()
+    }
+
+    /// The answer to `/healthz`: whether to send traffic here.
+    pub(crate) fn healthz(&self) -> Answer {
+        let (node_eligible, is_ready) = {
+            let state = self.state();
+            (state.node_eligible, state.is_ready())
+        };
+        let mut answer = self.answer(|healthy| healthy && node_eligible && is_ready);
+        answer.report.node_eligible = Some(node_eligible);
+        answer.report.reason = (!is_ready).then_some(NOT_READY);
+        answer
+    }
+
+    /// The answer to `/livez`: whether a restart might help.
+    pub(crate) fn livez(&self) -> Answer {
+        self.answer(|healthy| healthy)
+    }
+
+    fn answer(&self, is_good: impl Fn(bool) -> bool) -> Answer {
+        let now = self.clock.now();
+        let status = self.statuses(now);
+        let healthy = status.values().all(|status| status.healthy);
+        let is_good = is_good(healthy);
+        let last = status.values().map(|status| status.last_updated.0).max().unwrap_or(Timestamp::MIN);
+        // As kube-proxy does it: readers of old look at the age of this alone.
+        let last_updated = Time(if is_good { now.wall } else { last });
+        let current_time = Time(now.wall);
+        Answer {
+            is_good,
+            report: Report { last_updated, current_time, node_eligible: None, healthy, reason: None, status },
+        }
+    }
+
+    /// Of the families that have been synced at all.
+    fn statuses(&self, now: Moment) -> BTreeMap<&'static str, FamilyReport> {
+        let state = self.state();
+        let timeout = state.timeout;
+        let report = |(family, state): (&Family, &FamilyState)| {
+            let last_updated = Time(state.updated?.wall);
+            let name = if *family == Family::V4 { "IPv4" } else { "IPv6" };
+            Some((name, FamilyReport { last_updated, healthy: state.is_in_time(now, timeout) }))
+        };
+        state.families.iter().filter_map(report).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics while telling how it is")
+    }
+}
+
+impl FamilyState {
+    fn is_in_time(&self, now: Moment, timeout: Duration) -> bool {
+        let waits = self.queued.map(|queued| now.since_start.saturating_sub(queued.since_start));
+        self.updated.is_none() || waits.is_none_or(|waits| waits < timeout)
+    }
+}
+
+impl State {
+    fn is_ready(&self) -> bool {
+        !self.families.is_empty() && self.families.values().all(|family| family.updated.is_some())
+    }
+}
+
+pub(crate) struct Answer {
+    pub(crate) is_good: bool,
+    pub(crate) report: Report,
+}
+
+/// The fields and their order are kube-proxy's; `reason` is ours.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    last_updated: Time,
+    current_time: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_eligible: Option<bool>,
+    /// About programming alone; the node may still be on its way out.
+    healthy: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    status: BTreeMap<&'static str, FamilyReport>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FamilyReport {
+    last_updated: Time,
+    healthy: bool,
+}
+
+/// Never is the first moment of the year 1, as in every JSON that Go writes.
+#[derive(Clone, Copy, Debug)]
+struct Time(Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_never = self.0 == Timestamp::MIN;
+        if is_never { serializer.serialize_str("0001-01-01T00:00:00Z") } else { serializer.collect_str(&self.0) }
+    }
+}

@@ -1,0 +1,30 @@
+//! The pages of the health server: `/healthz` and `/livez`.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use crate::health::{self, Health};
+use crate::metrics::Metrics;
+use crate::server::{self, Handler, answer, not_found};
+
+pub(crate) const JSON: &str = "application/json";
+
+/// Any method will do, as with kube-proxy.
+pub(crate) fn handler(health: Health, metrics: Arc<Metrics>) -> Handler {
+    Arc::new(move |request| {
+        let answer = match request.uri().path() {
+            "/healthz" => say(&health.healthz(), |code| metrics.healthz_answered(code)),
+            "/livez" => say(&health.livez(), |code| metrics.livez_answered(code)),
+            _ => not_found(),
+        };
+        Box::pin(std::future::ready(answer))
+    })
+}
+
+fn say(said: &health::Answer, count: impl FnOnce(&str)) -> server::Answer {
+    let status = if said.is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    count(status.as_str());
+    let body = serde_json::to_string(&said.report).expect("a report has nothing that JSON cannot say");
+    answer(status, JSON, body)
+}

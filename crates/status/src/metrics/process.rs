@@ -1,0 +1,81 @@
+//! What the process uses, as the kernel says under `/proc`.
+
+use std::fs;
+
+use anyhow::Context;
+
+/// Linux counts processor time in hundredths of a second towards programs, on every architecture we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// In `/proc/PID/stat`, counted from the state, which is the first field behind the name in parentheses.
+const USER_TICKS: usize = 11;
+const SYSTEM_TICKS: usize = 12;
+const START_TICKS: usize = 19;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Process {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) resident_bytes: f64,
+    pub(crate) virtual_bytes: f64,
+    pub(crate) open_files: f64,
+    pub(crate) most_files: f64,
+    pub(crate) start_seconds: f64,
+}
+
+impl Process {
+    pub(crate) fn read() -> anyhow::Result<Self> {
+        let (stat, status) = (read("/proc/self/stat")?, read("/proc/self/status")?);
+        let ticks = |field| stat_field(&stat, field).map(|ticks| ticks / TICKS_PER_SECOND);
+        let boot = after(&read("/proc/stat")?, "btime ")?;
+        Ok(Self {
+            cpu_seconds: ticks(USER_TICKS)? + ticks(SYSTEM_TICKS)?,
+            resident_bytes: after(&status, "VmRSS:")? * 1024.0,
+            virtual_bytes: after(&status, "VmSize:")? * 1024.0,
+            // One of them is the folder that is being read.
+            open_files: fs::read_dir("/proc/self/fd").context("reading /proc/self/fd")?.count() as f64 - 1.0,
+            most_files: after(&read("/proc/self/limits")?, "Max open files")?,
+            start_seconds: boot + ticks(START_TICKS)?,
+        })
+    }
+}
+
+fn read(path: &str) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("reading {path}"))
+}
+
+/// The name of the process may hold blanks and parentheses: only what follows the last one is fields.
+fn stat_field(stat: &str, field: usize) -> anyhow::Result<f64> {
+    let fields = stat.rsplit(") ").next().unwrap_or(stat);
+    let text = fields.split_whitespace().nth(field);
+    text.and_then(|text| text.parse().ok()).with_context(|| format!("field {field} of /proc/self/stat"))
+}
+
+/// The number behind a heading at the start of a line.
+fn after(text: &str, heading: &str) -> anyhow::Result<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(heading));
+    let number = rest.and_then(|rest| rest.split_whitespace().next());
+    match number {
+        Some("unlimited") => Ok(f64::INFINITY),
+        number => number.and_then(|text| text.parse().ok()).with_context(|| format!("no number behind {heading:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_plausible() {
+        let process = Process::read().unwrap();
+        assert!(process.resident_bytes > 100_000.0 && process.virtual_bytes >= process.resident_bytes, "{process:?}");
+        assert!(process.open_files >= 3.0 && process.most_files >= process.open_files, "{process:?}");
+        assert!(process.start_seconds > 1_600_000_000.0, "{process:?}");
+    }
+
+    #[test]
+    fn a_name_may_look_like_fields() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0";
+        assert_eq!(stat_field(stat, USER_TICKS).unwrap(), 250.0);
+        assert!(stat_field(stat, START_TICKS).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The health-check node ports: how load balancers learn which nodes serve a Service.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use http::{HeaderValue, StatusCode};
+use portolan_model::{Family, OrdMap, ServiceName};
+use portolan_plan::{HealthCheck, NodePlan, NodePortMatch, Plan};
+use tokio::runtime::Handle;
+
+use crate::health::Health;
+use crate::healthz::JSON;
+use crate::listen;
+use crate::server::{Answer, Handler, Serving, answer};
+
+const WEIGHT: &str = "x-load-balancing-endpoint-weight";
+
+/// A health-check port that could not be opened. It is tried again with every sync.
+#[derive(Debug)]
+pub struct HealthCheckFailure {
+    pub service: ServiceName,
+    pub address: SocketAddr,
+    pub error: io::Error,
+}
+
+impl fmt::Display for HealthCheckFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { service, address, error } = self;
+        write!(formatter, "opening health check port {address} of Service {service}: {error}")
+    }
+}
+
+/// What one port says, and about whom. A port that another Service takes over stays open.
+type Subject = (ServiceName, usize);
+
+pub(crate) struct HealthCheckPorts {
+    health: Health,
+    handle: Handle,
+    open: BTreeMap<SocketAddr, OpenPort>,
+    /// The plan that the open ports are those of; `None` if some of them could not be opened.
+    followed: Option<Followed>,
+}
+
+struct OpenPort {
+    subject: Arc<Mutex<Subject>>,
+    _serving: Serving,
+}
+
+impl HealthCheckPorts {
+    pub(crate) fn new(health: Health, handle: Handle) -> Self {
+        Self { health, handle, open: BTreeMap::new(), followed: None }
+    }
+
+    /// Opens and closes ports until they are those of the plan, and tells which ones failed.
+    pub(crate) fn follow(&mut self, plan: &Plan) -> Vec<HealthCheckFailure> {
+        if self.followed.as_ref().is_some_and(|followed| followed.is_same(plan)) {
+            return Vec::new();
+        }
+        let failures = self.open_and_close(wanted(plan));
+        self.followed = failures.is_empty().then(|| Followed::new(plan));
+        failures
+    }
+
+    fn open_and_close(&mut self, wanted: BTreeMap<SocketAddr, Subject>) -> Vec<HealthCheckFailure> {
+        self.open.retain(|address, _| wanted.contains_key(address));
+        let mut failures = Vec::new();
+        for (address, subject) in wanted {
+            if let Some(open) = self.open.get(&address) {
+                *open.subject.lock().expect("nobody panics while answering") = subject;
+                continue;
+            }
+            let service = subject.0.clone();
+            match self.open(address, subject) {
+                Ok(port) => _ = self.open.insert(address, port),
+                Err(error) => failures.push(HealthCheckFailure { service, address, error }),
+            }
+        }
+        failures
+    }
+
+    pub(crate) fn count(&self, family: Family) -> usize {
+        self.open.keys().filter(|address| Family::of(address.ip()) == family).count()
+    }
+
+    fn open(&self, address: SocketAddr, subject: Subject) -> io::Result<OpenPort> {
+        let subject = Arc::new(Mutex::new(subject));
+        let listener = listen::open(address)?;
+        let _serving = Serving::start(listener, handler(self.health.clone(), subject.clone()), &self.handle)?;
+        Ok(OpenPort { subject, _serving })
+    }
+}
+
+/// What of a plan decides about ports.
+struct Followed {
+    checks: OrdMap<(ServiceName, Family), HealthCheck>,
+    node: Arc<NodePlan>,
+}
+
+impl Followed {
+    fn new(plan: &Plan) -> Self {
+        Self { checks: plan.health_checks.clone(), node: plan.node.clone() }
+    }
+
+    /// Nearly every change is about something else, and costs next to nothing here.
+    fn is_same(&self, plan: &Plan) -> bool {
+        Arc::ptr_eq(&self.node, &plan.node) && self.checks.diff(&plan.health_checks).next().is_none()
+    }
+}
+
+/// Which ports to hold open. The API server gives no number twice; should it happen, the first name has it.
+fn wanted(plan: &Plan) -> BTreeMap<SocketAddr, Subject> {
+    let mut wanted = BTreeMap::new();
+    for ((service, family), HealthCheck { port, local_endpoints }) in &plan.health_checks {
+        for address in addresses(&plan.node, *family) {
+            wanted.entry(SocketAddr::new(address, *port)).or_insert_with(|| (service.clone(), *local_endpoints));
+        }
+    }
+    wanted
+}
+
+/// The same addresses that serve node ports.
+fn addresses(node: &NodePlan, family: Family) -> Vec<IpAddr> {
+    match &node.family(family).node_ports {
+        NodePortMatch::Only(addresses) => addresses.to_vec(),
+        NodePortMatch::AnyLocal if family == Family::V4 => vec![Ipv4Addr::UNSPECIFIED.into()],
+        NodePortMatch::AnyLocal => vec![Ipv6Addr::UNSPECIFIED.into()],
+    }
+}
+
+/// Any path and any method will do, as with kube-proxy. Whether the node is on its way out is not asked here.
+fn handler(health: Health, subject: Arc<Mutex<Subject>>) -> Handler {
+    Arc::new(move |_| {
+        let (service, local_endpoints) = subject.lock().expect("nobody panics while answering").clone();
+        let answer = say(&service, local_endpoints, health.is_healthy());
+        Box::pin(std::future::ready(answer))
+    })
+}
+
+fn say(service: &ServiceName, local_endpoints: usize, is_healthy: bool) -> Answer {
+    let is_good = local_endpoints > 0 && is_healthy;
+    let status = if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let (namespace, name) = (quoted(&service.namespace), quoted(&service.name));
+    let body = format!(
+        "{{\n\t\"service\": {{\n\t\t\"namespace\": {namespace},\n\t\t\"name\": {name}\n\t}},\n\
+         \t\"localEndpoints\": {local_endpoints},\n\t\"serviceProxyHealthy\": {is_healthy}\n}}"
+    );
+    let mut answer = answer(status, JSON, body);
+    answer.headers_mut().insert(WEIGHT, HeaderValue::from(local_endpoints));
+    answer
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

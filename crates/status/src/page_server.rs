@@ -1,0 +1,66 @@
+//! A server of pages at an address that the configuration names and may change.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+
+use tokio::runtime::Handle;
+
+use crate::listen;
+use crate::server::{Handler, Serving};
+
+/// Where to listen, and what it means when that fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// `None` turns the server off.
+    pub address: Option<SocketAddr>,
+    /// A port that cannot be opened is an error, and not something to try again.
+    pub must_succeed: bool,
+}
+
+pub(crate) struct PageServer {
+    name: &'static str,
+    handler: Handler,
+    handle: Handle,
+    current: Mutex<(Listen, Option<Serving>)>,
+}
+
+impl PageServer {
+    pub(crate) fn new(name: &'static str, handler: Handler, handle: Handle) -> Self {
+        Self { name, handler, handle, current: Mutex::default() }
+    }
+
+    /// Moves to another address; at the same one nothing happens.
+    pub(crate) fn listen(&self, wanted: Listen) -> io::Result<()> {
+        let mut current = self.current.lock().expect("nobody panics while opening a port");
+        if current.1.is_some() && current.0.address == wanted.address {
+            return Ok(());
+        }
+        // The old port is closed first: the new address may be the same port on more of the node's addresses.
+        *current = (wanted, None);
+        current.1 = wanted.address.map(|address| self.open(address, wanted.must_succeed)).transpose()?;
+        Ok(())
+    }
+
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.current.lock().expect("nobody panics while opening a port").1.as_ref().and_then(Serving::address)
+    }
+
+    fn open(&self, address: SocketAddr, must_succeed: bool) -> io::Result<Serving> {
+        let name = self.name;
+        let open = move || open(name, address);
+        match open() {
+            Ok(listener) => Serving::start(listener, self.handler.clone(), &self.handle),
+            Err(error) if must_succeed => Err(error),
+            Err(error) => {
+                tracing::error!("{error}; trying again until it succeeds");
+                Ok(Serving::start_later(Box::new(open), self.handler.clone(), &self.handle))
+            }
+        }
+    }
+}
+
+fn open(name: &str, address: SocketAddr) -> io::Result<TcpListener> {
+    listen::open_for_both(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("opening {address} for {name}: {error}")))
+}

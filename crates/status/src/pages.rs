@@ -1,0 +1,150 @@
+//! The pages of the metrics server.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+
+use crate::clock::{Clock, Moment};
+use crate::healthz::JSON;
+use crate::metrics::{Build, CONTENT_TYPE, Metrics, Scrape};
+use crate::server::{Answer, Handler, answer, not_found, text};
+
+const WARNING: &str = "This page is for people who look for a fault. Its form may change at any time.";
+const LISTED: &str = "/configz /flagz /healthz /metrics /proxyMode";
+/// A number is short; what is longer is no number.
+const LONGEST_BODY: usize = 1024;
+
+/// Sets how much is logged, and says so, or says why not.
+pub type SetVerbosity = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+
+/// What the configuration says on the pages. Replaced as a whole when the configuration changes.
+#[derive(Clone)]
+pub struct Pages {
+    /// The configuration in effect, as kube-proxy shows it: one object under the name of its API group.
+    pub configz: serde_json::Value,
+    /// Every flag with its value.
+    pub flagz: Vec<(String, String)>,
+    /// Whether `/debug/` is there (`enableProfiling`).
+    pub profiling: bool,
+    pub set_verbosity: SetVerbosity,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        let refuse = |_: &str| Err("the verbosity cannot be changed while running".to_owned());
+        Self { configz: serde_json::json!({}), flagz: Vec::new(), profiling: false, set_verbosity: Arc::new(refuse) }
+    }
+}
+
+/// Everything that the pages are made from.
+pub(crate) struct Site {
+    pub(crate) pages: Mutex<Arc<Pages>>,
+    pub(crate) build: Mutex<Build>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) scrape: Arc<Scrape>,
+    /// One page is made at a time: making it takes a thread.
+    pub(crate) scraping: Arc<Semaphore>,
+    pub(crate) clock: Clock,
+    pub(crate) start: Moment,
+}
+
+pub(crate) fn handler(site: Arc<Site>) -> Handler {
+    Arc::new(move |request| {
+        let site = site.clone();
+        Box::pin(async move { site.answer(request).await })
+    })
+}
+
+impl Site {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let ok = StatusCode::OK;
+        match request.uri().path() {
+            "/metrics" => self.scraped().await,
+            "/metrics/slis" => answer(ok, CONTENT_TYPE, self.metrics.slis_page()),
+            "/healthz" => self.ping(),
+            "/proxyMode" => text(ok, self.build().mode),
+            "/configz" => answer(ok, JSON, self.pages().configz.to_string()),
+            "/statusz" => text(ok, self.statusz()),
+            "/flagz" => text(ok, self.flagz()),
+            path if path.starts_with("/debug/") && self.pages().profiling => self.debug(request).await,
+            _ => not_found(),
+        }
+    }
+
+    async fn scraped(&self) -> Answer {
+        let turn = self.scraping.clone().acquire_owned().await.expect("nobody closes it");
+        let scrape = self.scrape.clone();
+        let page = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            scrape.page()
+        });
+        match page.await {
+            Ok(page) => answer(StatusCode::OK, CONTENT_TYPE, page),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("making the page failed: {error}\n")),
+        }
+    }
+
+    fn ping(&self) -> Answer {
+        self.metrics.pinged();
+        text(StatusCode::OK, "ok")
+    }
+
+    async fn debug(&self, request: Request<Incoming>) -> Answer {
+        match request.uri().path() {
+            "/debug/flags/v" => self.change_verbosity(request).await,
+            path if path.starts_with("/debug/pprof") => text(StatusCode::NOT_IMPLEMENTED, no_profiler()),
+            _ => not_found(),
+        }
+    }
+
+    async fn change_verbosity(&self, request: Request<Incoming>) -> Answer {
+        if request.method() != Method::PUT {
+            return text(StatusCode::NOT_ACCEPTABLE, "send the new verbosity as the body of a PUT\n");
+        }
+        let body = match Limited::new(request.into_body(), LONGEST_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return text(StatusCode::BAD_REQUEST, format!("reading the request's body: {error}\n")),
+        };
+        match (self.pages().set_verbosity)(String::from_utf8_lossy(&body).trim()) {
+            Ok(said) => text(StatusCode::OK, said),
+            Err(why) => text(StatusCode::BAD_REQUEST, why),
+        }
+    }
+
+    fn statusz(&self) -> String {
+        let (build, now) = (self.build(), self.clock.now());
+        let up = now.since_start.saturating_sub(self.start.since_start).as_secs();
+        let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+        format!(
+            "\nkube-proxy statusz\nWarning: {WARNING}\n\nStarted: {:.0}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
+             Binary version: {}\nImplementation: portolan {}\nPaths: {LISTED}\n",
+            self.start.wall, build.kubernetes_version, build.version
+        )
+    }
+
+    fn flagz(&self) -> String {
+        let mut flags = self.pages().flagz.clone();
+        flags.sort();
+        let lines: String = flags.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        format!("\nkube-proxy flagz\nWarning: {WARNING}\n\n{lines}")
+    }
+
+    fn pages(&self) -> Arc<Pages> {
+        self.pages.lock().expect("nobody panics while replacing pages").clone()
+    }
+
+    fn build(&self) -> Build {
+        self.build.lock().expect("nobody panics while replacing a version").clone()
+    }
+}
+
+fn no_profiler() -> String {
+    let process = std::process::id();
+    format!(
+        "There is no Go runtime here to profile. On the node, use `perf record -g -p {process}` for processor time; \
+         /metrics has memory (process_resident_memory_bytes) and the time that syncs take.\n"
+    )
+}

@@ -1,0 +1,105 @@
+//! Traffic by Service and endpoint, as the kernel counted it: asked for when somebody looks, and not too often.
+
+use std::net::SocketAddr;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_model::Family;
+use portolan_plan::{PortKey, Reason};
+
+use crate::fold::Fold;
+
+/// Reading is expensive; whoever asks sooner gets what was read before.
+pub(crate) const READ_AT_MOST_EVERY: Duration = Duration::from_secs(5);
+
+/// Reads what the kernel has counted. May take its time: it runs on a thread of its own, and never twice at once.
+pub type ReadTraffic = Arc<dyn Fn() -> anyhow::Result<TrafficSample> + Send + Sync>;
+
+/// Everything that the kernel has counted since each counter began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrafficSample {
+    pub services: Vec<(PortKey, Counters)>,
+    pub endpoints: Vec<((PortKey, SocketAddr), Counters)>,
+    /// Packets that were dropped or rejected.
+    pub refusals: Vec<(Reason, Family, u64)>,
+    /// Pairs of a frontend and an endpoint that the kernel counts now.
+    pub pairs: usize,
+    /// The kernel has no room for more pairs: new ones go uncounted.
+    pub is_full: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Counters {
+    /// New connections; for UDP, new flows.
+    pub connections: u64,
+    /// From clients.
+    pub requests: Volume,
+    /// To clients.
+    pub replies: Volume,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Volume {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Counters {
+    /// What was counted since `earlier`. A counter that is lower than before began anew in between.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        self.with(earlier, |now, before| if now < before { now } else { now - before })
+    }
+
+    fn with(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let volume = |one: Volume, other: Volume| Volume {
+            packets: join(one.packets, other.packets),
+            bytes: join(one.bytes, other.bytes),
+        };
+        Self {
+            connections: join(self.connections, other.connections),
+            requests: volume(self.requests, other.requests),
+            replies: volume(self.replies, other.replies),
+        }
+    }
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.with(other, u64::saturating_add);
+    }
+}
+
+/// How many series of their own there may be; the rest share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficLimits {
+    pub service_ports: usize,
+    pub endpoints: usize,
+}
+
+impl Default for TrafficLimits {
+    fn default() -> Self {
+        Self { service_ports: 2_000, endpoints: 2_000 }
+    }
+}
+
+/// The traffic that is shown.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    pub(crate) services: Fold<PortKey>,
+    pub(crate) endpoints: Fold<(PortKey, SocketAddr)>,
+    pub(crate) refusals: Vec<(Reason, Family, u64)>,
+}
+
+impl Traffic {
+    pub(crate) fn new(limits: TrafficLimits) -> Self {
+        let (services, endpoints) = (Fold::new(limits.service_ports), Fold::new(limits.endpoints));
+        Self { services, endpoints, refusals: Vec::new() }
+    }
+
+    pub(crate) fn update(&mut self, sample: TrafficSample) {
+        self.services.update(sample.services);
+        self.endpoints.update(sample.endpoints);
+        self.refusals = sample.refusals;
+    }
+}

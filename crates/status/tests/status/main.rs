@@ -1,0 +1,16 @@
+//! The servers, asked over real sockets, each test in a network of its own.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod documentation;
+mod exposition;
+mod fixture;
+mod health;
+mod health_check_ports;
+mod hostile;
+mod http;
+mod lint;
+mod names;
+mod pages;
+#[path = "../../../portolan/tests/daemon/poll.rs"]
+mod poll;
+mod traffic;
