@@ -2,14 +2,16 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test check bench packages root components
+.PHONY: help build demo test test-cluster check bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute)'
 	@echo 'make test    all tests, with real packets through real rules (root)'
+	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
 	@echo 'make bench   how fast it is, at the size of a large cluster (root)'
+	@echo 'make bench-peers    Portolan beside the real kube-proxy, in one run (root, Go, half an hour)'
 
 build:
 	$(CARGO) build --locked --release -p portolan
@@ -21,13 +23,22 @@ demo: packages root
 test: packages root
 	$(CARGO) test --locked --workspace
 
+test-cluster: packages root
+	@tests/cluster/build
+	@tests/deploy/lint "$$(mktemp -d)"
+	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
+
 check: packages components
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
 	$(CARGO) test --locked -p portolan --test tidy
 
 bench: packages root
 	$(CARGO) bench --locked -p portolan --bench scale
+
+bench-peers: packages root
+	@tests/cluster/build
+	$(CARGO) bench --locked -p portolan --features cluster --bench peers
 
 packages:
 	@scripts/install-packages

@@ -1,0 +1,24 @@
+{{- define "portolan.labels" -}}
+app.kubernetes.io/name: portolan
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "portolan.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "portolan.configMap" -}}
+{{- if .Values.apiServer }}{{ .Release.Name }}-config
+{{- else }}{{ required "set kubeProxyConfigMap or apiServer: without one of them the API server cannot be found" .Values.kubeProxyConfigMap }}
+{{- end }}
+{{- end -}}
+
+{{- define "portolan.container" -}}
+image: {{ include "portolan.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+  - name: NODE_NAME
+    valueFrom:
+      fieldRef:
+        fieldPath: spec.nodeName
+{{- end -}}
