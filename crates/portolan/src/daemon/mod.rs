@@ -292,10 +292,7 @@ impl Daemon {
     }
 
     fn forget(&mut self, forget: &Forget) {
-        if let Err(error) = self.programmer.forget_counts(&forget.pairs) {
-            tracing::error!("forgetting counters that are not needed any more: {error:#}");
-        }
-        _ = forget.done.send(());
+        _ = forget.done.send(self.programmer.forget_counts(&forget.pairs));
     }
 
     fn note(&mut self, event: Event, due: &mut Due) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::traffic::{CountTraffic, Pair, Usage};
-use portolan_dataplane::{Reconciler, SyncReport, forget_all_stale_flows, forget_flows};
+use portolan_dataplane::{Error, Reconciler, SyncReport, forget_all_stale_flows, forget_flows};
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
 
@@ -65,8 +65,8 @@ impl Programmer {
         })
     }
 
-    pub(super) fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> anyhow::Result<()> {
-        Ok(self.reconciler.kernel().forget_counts(pairs)?)
+    pub(super) fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+        self.reconciler.kernel().forget_counts(pairs)
     }
 
     /// UDP flows that lead to what is gone would keep their clients from what is there now.
