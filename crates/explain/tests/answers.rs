@@ -68,7 +68,8 @@ decided
   198.51.100.10:80/tcp is a load-balancer IP of default/web:http  status.loadBalancer.ingress
   one of 2 endpoints of the cluster pool                          traffic from outside to this load-balancer IP uses the cluster pool
 met in the objects
-  map services: 198.51.100.10 . tcp . 80                  goto sources-snat-cluster-2 (default/web:http)
+  map services: 198.51.100.10 . tcp . 80                  0x00001999 . 2 . 0 (default/web:http)
+  map ways: 0x00001999 . 2 . 0                            goto sources-snat-cluster-2
   set sources: 198.51.100.10 . tcp . 80 . 203.0.113.0/24  is in the set
   map endpoints: 198.51.100.10 . tcp . 80 . 0             10.244.1.2:8080
 forwarded to one of 2 endpoints

@@ -75,7 +75,7 @@ fn a_refused_batch_changes_nothing_and_names_the_messages() {
     let before = run("nft", &["list", "ruleset"]);
 
     let mut batch = one_element(2);
-    batch.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter]);
+    batch.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter], None);
     batch.add_elements(Family::Ip, TABLE, "services", [service(3), service(1), service(4)].iter());
     batch.delete_set(Family::Ip6, TABLE, "other");
     let error = nftables.commit(batch).unwrap_err();

@@ -44,7 +44,7 @@ fn a_handle_that_lost_answers_still_works() {
         // The next outcome is known and right, be it good or bad.
         nftables.commit(chains(&format!("one-{round}-"), 1)).unwrap();
         let mut bad = Batch::new();
-        bad.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter]);
+        bad.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter], None);
         let error = nftables.commit(bad).unwrap_err();
         assert!(matches!(error, Error::Refused { .. }), "{error}");
         assert_eq!(error.errno(), Some(libc::ENOENT));
@@ -59,7 +59,7 @@ fn a_batch_with_more_refusals_than_the_queue_holds_is_refused() {
     let mut batch = chains("chain-", 1);
     for number in 0..500 {
         let chain = format!("missing-{number}");
-        batch.add_rule(Family::Ip, TABLE, &chain, &[Expression::Counter]);
+        batch.add_rule(Family::Ip, TABLE, &chain, &[Expression::Counter], None);
     }
     let error = nftables.commit(batch).unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");

@@ -257,7 +257,7 @@ fn complete_table() -> Batch {
         batch.add_set(Family::Ip, TABLE, name, &spec);
     }
     for (chain, rule) in rules() {
-        batch.add_rule(Family::Ip, TABLE, &chain, &rule);
+        batch.add_rule(Family::Ip, TABLE, &chain, &rule, None);
     }
     batch
 }

@@ -46,7 +46,7 @@ fn a_rule_with_ipv6_keys_comes_back_and_is_listed() {
     batch.add_table(Family::Ip6, TABLE);
     batch.add_chain(Family::Ip6, TABLE, "nat", Some(&hook));
     batch.add_set(Family::Ip6, TABLE, "endpoints", &endpoints());
-    batch.add_rule(Family::Ip6, TABLE, "nat", &rule());
+    batch.add_rule(Family::Ip6, TABLE, "nat", &rule(), None);
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
     let rules = nftables.rules(Family::Ip6, TABLE).unwrap();

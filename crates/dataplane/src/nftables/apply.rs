@@ -191,7 +191,7 @@ fn add_chains(batch: &mut Batch, change: &Change<Nftables>) {
     }
     for (family, name, chain) in chains(&change.added) {
         for rule in &chain.rules {
-            batch.add_rule(table_family(family), TABLE, name, &rule.expressions);
+            batch.add_rule(table_family(family), TABLE, name, &rule.expressions, rule.comment.as_deref());
         }
     }
 }

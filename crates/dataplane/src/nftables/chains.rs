@@ -7,9 +7,9 @@ use portolan_model::{Family, IpNet};
 use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
 
 use super::Nftables;
-use super::fields::Field;
+use super::fields::{Field, NODE_PORT, VIP};
 use super::objects::Chain;
-use super::rules::{Rule, rule};
+use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
 
 pub(super) const DISPATCH: &str = "dispatch";
@@ -22,9 +22,6 @@ const LEARN_PRIORITY: i32 = -90;
 const GUARD: i32 = -300;
 const MASQUERADE: i32 = 100;
 const COUNT_PRIORITY: i32 = 0;
-
-const VIP: &[Field] = &[Field::Destination, Field::Protocol, Field::Port];
-const NODE_PORT: &[Field] = &[Field::Protocol, Field::Port];
 
 pub(super) type Named = (Arc<str>, Chain);
 
@@ -46,10 +43,15 @@ pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) ->
 }
 
 /// Who is asked: a frontend, a node port, an address of ours with nothing behind it, or nobody that we know.
+///
+/// The drops only meet packets that fall into the moment of a change, in which a frontend has its old way and the ways
+/// are the new ones already: as in the pool chains, the client's next packet finds the new state.
 fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
     let mut rules = vec![
-        rule(family).verdict_map(VIP, SetName::Services),
-        node_port_rule(family, plan),
+        rule(family).way_map(VIP, SetName::Services),
+        to_node_port(family, plan).way_map(NODE_PORT, SetName::NodePorts),
+        rule(family).has_way(VIP, SetName::Services).drop(),
+        to_node_port(family, plan).has_way(NODE_PORT, SetName::NodePorts).drop(),
         rule(family)
             .member(&[Field::Destination], SetName::ClusterIps)
             .go_to(&refusal_name(Refusal::Reject(Reason::UnknownPort))),
@@ -59,13 +61,12 @@ fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
     rules
 }
 
-fn node_port_rule(family: Family, plan: &FamilyPlan) -> Rule {
+fn to_node_port(family: Family, plan: &FamilyPlan) -> RuleBuilder {
     match plan.node_ports {
         NodePortMatch::AnyLocal if plan.loopback_node_ports => rule(family).destination_is_local(),
         NodePortMatch::AnyLocal => rule(family).destination_is_local().destination_not_in(&loopback(family)),
         NodePortMatch::Only(_) => rule(family).member(&[Field::Destination], SetName::NodePortAddresses),
     }
-    .verdict_map(NODE_PORT, SetName::NodePorts)
 }
 
 /// Where packets from 127.0.0.1 may leave the machine, others' packets to it could come in, too: none may.

@@ -1,6 +1,7 @@
 //! Whole elements, between our objects and the kernel's bytes.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_kernel::nftables::{Element, ElementData};
 use portolan_model::{Family, Protocol};
@@ -8,11 +9,13 @@ use portolan_model::{Family, Protocol};
 use super::elements::{Bytes, ElementKey, Reader};
 use super::objects::Value;
 use super::sets::{Data, SetName};
+use super::way::{PADDING, Way};
 
 pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
     let (start, key_end) = key.encode();
     let (data, comment) = match value {
-        Value::Verdict(target) => (ElementData::Verdict(target.verdict.clone()), target.comment.clone()),
+        Value::Verdict(verdict) => (ElementData::Verdict((**verdict).clone()), None),
+        Value::Frontend(frontend) => (ElementData::Value(encode_way(frontend.way)), frontend.comment.clone()),
         Value::Endpoint(address, port) => (ElementData::Value(Bytes::default().address(*address).port(*port).0), None),
         Value::Foreign(bytes) => (ElementData::Value(bytes.to_vec()), None),
         Value::Member | Value::Set(_) | Value::Chain(_) => (ElementData::None, None),
@@ -23,12 +26,23 @@ pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
 pub(super) fn decode(set: SetName, family: Family, element: Element) -> (ElementKey, Value) {
     let key = ElementKey::decode(set, family, &element.key, element.key_end.as_deref());
     let value = match (element.data, set.data()) {
-        (ElementData::Verdict(verdict), _) => Value::verdict(verdict, element.comment),
+        (ElementData::Verdict(verdict), _) => Value::Verdict(verdict.into()),
+        (ElementData::Value(bytes), Data::Way) => decode_way(family, &bytes, element.comment),
         (ElementData::Value(bytes), Data::Endpoint) => decode_endpoint(family, &bytes),
         (ElementData::Value(bytes), _) => Value::Foreign(bytes.into()),
         (ElementData::None, _) => Value::Member,
     };
     (key, value)
+}
+
+pub(super) fn encode_way(way: Way) -> Vec<u8> {
+    way.encode(Bytes(PADDING.to_vec())).0
+}
+
+fn decode_way(family: Family, bytes: &[u8], comment: Option<Arc<str>>) -> Value {
+    let unpadded = bytes.strip_prefix(&PADDING);
+    let way = unpadded.and_then(|bytes| Way::decode(&mut Reader { bytes, family }));
+    way.map_or_else(|| Value::Foreign(bytes.into()), |way| Value::frontend(way, comment))
 }
 
 pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {

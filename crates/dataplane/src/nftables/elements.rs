@@ -7,6 +7,7 @@ use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::FrontendAddress;
 
 use super::sets::SetName;
+use super::way::Way;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ElementKey {
@@ -14,6 +15,7 @@ pub enum ElementKey {
     NodePort(u16, Protocol),
     Slot(IpAddr, u16, Protocol, u32),
     NodePortSlot(u16, Protocol, u32),
+    Way(Way),
     Address(IpAddr),
     /// The same address as source and as destination.
     Hairpin(IpAddr),
@@ -58,6 +60,7 @@ impl ElementKey {
             Self::NodePort(port, protocol) => key.tail(*protocol, *port),
             Self::Slot(address, port, protocol, slot) => key.address(*address).tail(*protocol, *port).number(*slot),
             Self::NodePortSlot(port, protocol, slot) => key.tail(*protocol, *port).number(*slot),
+            Self::Way(way) => way.encode(key),
             Self::Address(address) => key.address(*address),
             Self::Hairpin(address) => key.address(*address).address(*address),
             Self::Source(source) => {
@@ -96,6 +99,7 @@ impl ElementKey {
                 let (protocol, port) = reader.tail()?;
                 Self::NodePortSlot(port, protocol, reader.number()?)
             }
+            SetName::Ways => Self::Way(Way::decode(&mut reader)?),
             SetName::ClusterIps | SetName::NodePortAddresses => Self::Address(reader.address()?),
             SetName::Hairpins => Self::Hairpin(reader.address()?),
             SetName::Sources => {
@@ -139,8 +143,13 @@ impl<'a> Reader<'a> {
         Some((protocol, self.port()?))
     }
 
-    fn number(&mut self) -> Option<u32> {
+    pub(super) fn number(&mut self) -> Option<u32> {
         Some(u32::from_ne_bytes(*self.take(4)?.first_chunk()?))
+    }
+
+    pub(super) fn size(&mut self) -> Option<u32> {
+        let [high, low, highest, higher] = *self.take(4)?.first_chunk()?;
+        Some(u32::from_be_bytes([highest, higher, high, low]))
     }
 }
 
@@ -176,7 +185,14 @@ impl Bytes {
         self.port(port)
     }
 
-    fn number(mut self, number: u32) -> Self {
+    /// Two bytes as in a port, so that `nft` prints them; the rest stands where a port has its padding.
+    pub(super) fn size(mut self, size: u32) -> Self {
+        let [highest, higher, high, low] = size.to_be_bytes();
+        self.0.extend_from_slice(&[high, low, highest, higher]);
+        self
+    }
+
+    pub(super) fn number(mut self, number: u32) -> Self {
         self.0.extend_from_slice(&number.to_ne_bytes());
         self
     }
@@ -204,6 +220,7 @@ impl fmt::Display for ElementKey {
                 write!(formatter, "{address} . {protocol} . {port} . {slot}")
             }
             Self::NodePortSlot(port, protocol, slot) => write!(formatter, "{protocol} . {port} . {slot}"),
+            Self::Way(way) => write!(formatter, "{way}"),
             Self::Address(address) => write!(formatter, "{address}"),
             Self::Hairpin(address) => write!(formatter, "{address} . {address}"),
             Self::Source(source) => {

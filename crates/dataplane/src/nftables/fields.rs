@@ -3,6 +3,7 @@
 use portolan_kernel::nftables::{ConntrackKey, Expression, MetaKey, PayloadBase, Register};
 use portolan_model::Family;
 
+use super::kinds::Kind;
 use super::table_family;
 
 /// Something of a packet that can be part of a key.
@@ -25,43 +26,17 @@ pub(super) enum Field {
 }
 
 impl Field {
-    pub(super) fn length(self, family: Family) -> u32 {
-        match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4)
-            | (Self::Choice, _) => 4,
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => 16,
-            (Self::Protocol | Self::ConnectionProtocol, _) => 1,
-            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => 2,
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource => Kind::Address,
+            Self::Protocol | Self::ConnectionProtocol => Kind::Protocol,
+            Self::Port | Self::OriginalPort | Self::ReplyPort => Kind::Port,
+            Self::Choice => Kind::Number,
         }
     }
 
     pub(super) fn words(self, family: Family) -> u32 {
-        self.length(family).div_ceil(4)
-    }
-
-    /// The number by which `nft` knows how to print it.
-    pub(super) fn type_number(self, family: Family) -> u32 {
-        match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4) => 7,
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => 8,
-            (Self::Protocol | Self::ConnectionProtocol, _) => 12,
-            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => 13,
-            (Self::Choice, _) => 4,
-        }
-    }
-
-    pub(super) fn type_text(self, family: Family) -> &'static str {
-        match (self, family) {
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V4) => {
-                "ipv4_addr"
-            }
-            (Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource, Family::V6) => {
-                "ipv6_addr"
-            }
-            (Self::Protocol | Self::ConnectionProtocol, _) => "inet_proto",
-            (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => "inet_service",
-            (Self::Choice, _) => "integer",
-        }
+        self.kind().words(family)
     }
 
     pub(super) fn text(self, family: Family) -> String {
@@ -84,7 +59,7 @@ impl Field {
         let network = |offset| Expression::Payload {
             base: PayloadBase::Network,
             offset,
-            length: self.length(family),
+            length: self.kind().length(family),
             destination,
         };
         let connection = |key| Expression::Conntrack { key, destination };
@@ -157,13 +132,17 @@ impl Draw {
                 vec![Expression::NumberGenerator { destination, modulus: slots, offset }]
             }
             Self::ByClient { slots, offset } => {
-                let (source, length) = (Register(SCRATCH), Field::Source.length(family));
+                let (source, length) = (Register(SCRATCH), Field::Source.kind().length(family));
                 let hash = Expression::Hash { source, length, destination, modulus: slots, seed: HASH_SEED, offset };
                 vec![Field::Source.load(family, source), hash]
             }
         }
     }
 }
+
+/// What a frontend is found by.
+pub(super) const VIP: &[Field] = &[Field::Destination, Field::Protocol, Field::Port];
+pub(super) const NODE_PORT: &[Field] = &[Field::Protocol, Field::Port];
 
 /// What an endpoint consists of, in the order of the map's data.
 pub(super) const ENDPOINT: &[Field] = &[Field::Destination, Field::Port];
@@ -188,4 +167,8 @@ pub(super) fn join(fields: &[Field], family: Family) -> String {
 /// One entry of tag, length and content.
 pub(super) fn note(tag: u8, content: &[u8]) -> Vec<u8> {
     [&[tag, content.len() as u8], content].concat()
+}
+
+pub(super) fn kinds(fields: &[Field]) -> Vec<Kind> {
+    fields.iter().map(|field| field.kind()).collect()
 }

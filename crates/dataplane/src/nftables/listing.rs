@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use portolan_model::Family;
 
-use super::objects::{Chain, Key, Value, hook_text, verdict_text};
+use super::objects::{Chain, Key, Value, hook_text};
 use super::sets::{Data, SetName};
 use super::{Nftables, TABLE, table_family};
 use crate::Objects;
@@ -51,9 +51,9 @@ fn set_block(set: SetName, family: Family, elements: &[String]) -> String {
 
 fn element(key: &str, value: &Value) -> String {
     match value {
-        Value::Verdict(target) => {
-            let comment = target.comment.as_ref().map_or(String::new(), |comment| format!(" comment \"{comment}\""));
-            format!("{key}{comment} : {}", verdict_text(&target.verdict))
+        Value::Frontend(frontend) => {
+            let comment = frontend.comment.as_ref().map_or(String::new(), |comment| format!(" comment \"{comment}\""));
+            format!("{key}{comment} : 0x00000000 . {}", frontend.way)
         }
         other => format!("{key}{other}"),
     }

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! nat prerouting ─┐
-//! nat output ─────┴► dispatch ─ services, nodeports ─► route chains ─► pool chains ─ endpoints ─► dnat
-//!                              (who is asked)          (who asks)      (one chain per number of endpoints)
+//! nat output ─────┴► dispatch ─ services, nodeports ─ ways ─► route chains ─► pool chains ─ endpoints ─► dnat
+//!                              (who is asked)                 (who asks)      (one chain per number of endpoints)
 //! nat postrouting ─► masquerade what a route chain has marked, and hairpins
 //! ```
 
@@ -15,6 +15,7 @@ mod codec;
 mod counts;
 mod elements;
 mod fields;
+mod kinds;
 mod listing;
 mod objects;
 mod read;
@@ -24,6 +25,7 @@ mod rules;
 mod sets;
 mod simulate;
 mod trace;
+mod way;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -38,6 +40,7 @@ pub use listing::listing;
 pub use objects::{Chain, Key, Value};
 pub use rules::Rule;
 pub use sets::SetName;
+pub use way::Way;
 
 use crate::{Dataplane, Objects};
 

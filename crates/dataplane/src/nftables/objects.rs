@@ -11,6 +11,7 @@ use super::elements::ElementKey;
 use super::rules::Rule;
 use super::sets::SetName;
 use super::table_family;
+use super::way::Way;
 
 /// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,23 +27,25 @@ pub enum Value {
     Chain(Arc<Chain>),
     /// An element that says no more than that it is there.
     Member,
-    /// Boxed because most elements are endpoints.
-    Verdict(Box<Target>),
+    /// Boxed, as the next one, because most elements are endpoints.
+    Verdict(Box<Verdict>),
+    /// Where a frontend leads, and for whom.
+    Frontend(Box<Frontend>),
     Endpoint(IpAddr, u16),
     /// An element that somebody else wrote, in a form that we never write.
     Foreign(Box<[u8]>),
 }
 
-/// Where an element leads, and for whom.
+/// The way of a frontend, with the name of its Service port as a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    pub verdict: Verdict,
+pub struct Frontend {
+    pub way: Way,
     pub comment: Option<Arc<str>>,
 }
 
 impl Value {
-    pub(super) fn verdict(verdict: Verdict, comment: Option<Arc<str>>) -> Self {
-        Self::Verdict(Box::new(Target { verdict, comment }))
+    pub(super) fn frontend(way: Way, comment: Option<Arc<str>>) -> Self {
+        Self::Frontend(Box::new(Frontend { way, comment }))
     }
 }
 
@@ -70,9 +73,10 @@ impl fmt::Display for Value {
         match self {
             Self::Set(_) | Self::Member => Ok(()),
             Self::Chain(chain) => write!(formatter, "{chain}"),
-            Self::Verdict(target) => {
-                write!(formatter, " : {}", verdict_text(&target.verdict))?;
-                target.comment.iter().try_for_each(|comment| write!(formatter, "  # {comment}"))
+            Self::Verdict(verdict) => write!(formatter, " : {}", verdict_text(verdict)),
+            Self::Frontend(frontend) => {
+                write!(formatter, " : {}", frontend.way)?;
+                frontend.comment.iter().try_for_each(|comment| write!(formatter, "  # {comment}"))
             }
             Self::Endpoint(address, port) => write!(formatter, " : {address} . {port}"),
             Self::Foreign(bytes) => write!(formatter, " : {bytes:02x?}"),

@@ -13,6 +13,7 @@ use super::elements::{ElementKey, SourceKey};
 use super::objects::{Chain, Key, Value};
 use super::routes::{LOCAL_OFFSET, Shape};
 use super::sets::SetName;
+use super::way::Flags;
 use super::{Nftables, SharedChains};
 
 type Object = (Key, Value);
@@ -45,6 +46,7 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
     for frontend in &service.frontends {
         let shape = shape(mode, node, service, frontend);
         shared_chains(mode, &shape, &mut objects);
+        objects.push(way(&shape));
         objects.push(entry(service, frontend, &shape, &comment));
         slots(service, frontend, &mut objects);
         sources(service, frontend, &mut objects);
@@ -64,9 +66,11 @@ fn comment(service: &ServicePlan) -> Arc<str> {
 fn shape<'a>(mode: &Nftables, node: &'a NodePlan, service: &ServicePlan, frontend: &Frontend) -> Shape<'a> {
     Shape {
         family: service.key.family,
-        is_node_port: Shape::is_node_port(frontend.address),
-        remembers_clients: service.affinity_seconds.is_some(),
-        has_sources: frontend.sources.is_some(),
+        flags: Flags {
+            is_node_port: Shape::is_node_port(frontend.address),
+            remembers_clients: service.affinity_seconds.is_some(),
+            has_sources: frontend.sources.is_some(),
+        },
         routes: frontend.routes,
         cluster_size: service.cluster.len(),
         local_size: service.local.len(),
@@ -103,11 +107,16 @@ fn element(service: &ServicePlan, set: SetName, key: ElementKey, value: Value) -
     (Key::Element(service.key.family, set, key), value)
 }
 
+/// The chain of this way, for all frontends that go it.
+fn way(shape: &Shape<'_>) -> Object {
+    let key = Key::Element(shape.family, SetName::Ways, ElementKey::Way(shape.way()));
+    (key, Value::Verdict(Verdict::Goto(shape.entry()).into()))
+}
+
 fn entry(service: &ServicePlan, frontend: &Frontend, shape: &Shape<'_>, comment: &Arc<str>) -> Object {
     let set = vip_or_node_port(frontend, SetName::Services, SetName::NodePorts);
-    let verdict = Verdict::Goto(shape.entry());
     let key = ElementKey::frontend(frontend.address, service.protocol());
-    element(service, set, key, Value::verdict(verdict, Some(comment.clone())))
+    element(service, set, key, Value::frontend(shape.way(), Some(comment.clone())))
 }
 
 /// The endpoints of both pools, as far as the frontend uses them.
@@ -148,7 +157,7 @@ fn learners(mode: &Nftables, node: &NodePlan, service: &ServicePlan, frontend: &
     let set = vip_or_node_port(frontend, SetName::Learners, SetName::NodePortLearners);
     let key = ElementKey::frontend(frontend.address, service.protocol());
     let verdict = Verdict::Goto(learner_name(seconds));
-    objects.push(element(service, set, key, Value::verdict(verdict, None)));
+    objects.push(element(service, set, key, Value::Verdict(verdict.into())));
 }
 
 fn hairpins(service: &ServicePlan, objects: &mut Vec<Object>) {

@@ -9,9 +9,10 @@ use portolan_model::Family;
 use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
 
 use super::chains::{Named, refusal_name, regular};
-use super::fields::{Draw, Field};
+use super::fields::{Draw, Field, NODE_PORT, VIP};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
+use super::way::{Flags, Way};
 
 /// Slots of the local pool begin here, so that both pools of a frontend fit into one map.
 pub(super) const LOCAL_OFFSET: u32 = 65_536;
@@ -20,9 +21,7 @@ pub(super) const LOCAL_OFFSET: u32 = 65_536;
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub(super) family: Family,
-    pub(super) is_node_port: bool,
-    pub(super) remembers_clients: bool,
-    pub(super) has_sources: bool,
+    pub(super) flags: Flags,
     pub(super) routes: Routes,
     pub(super) cluster_size: usize,
     pub(super) local_size: usize,
@@ -35,9 +34,15 @@ impl Shape<'_> {
         matches!(address, FrontendAddress::NodePort(_))
     }
 
+    /// The same as numbers, by which the frontend's element leads to its chain.
+    pub(super) fn way(&self) -> Way {
+        let size = |pool| if self.routes.use_pool(pool) { self.size(pool) as u32 } else { 0 };
+        Way::new(self.routes, self.flags, size(Pool::Cluster), size(Pool::Local))
+    }
+
     /// The chain that the frontend's element leads to.
     pub(super) fn entry(&self) -> Arc<str> {
-        match self.has_sources {
+        match self.flags.has_sources {
             true => format!("sources-{}", self.routes_name()).into(),
             false => self.routes_name(),
         }
@@ -46,7 +51,7 @@ impl Shape<'_> {
     /// The names of all chains on the way, without building them.
     pub(super) fn chains(&self) -> Vec<(Arc<str>, Part)> {
         let mut chains = Vec::new();
-        if self.has_sources {
+        if self.flags.has_sources {
             chains.push((self.entry(), Part::Sources));
         }
         if !self.is_plain() {
@@ -103,8 +108,8 @@ impl Shape<'_> {
     }
 
     fn pool_name(&self, pool: Pool) -> Arc<str> {
-        let kind = if self.is_node_port { "nodeport-" } else { "" };
-        let memory = if self.remembers_clients { "sticky-" } else { "" };
+        let kind = if self.flags.is_node_port { "nodeport-" } else { "" };
+        let memory = if self.flags.remembers_clients { "sticky-" } else { "" };
         format!("{kind}{memory}{pool}-{}", self.size(pool)).into()
     }
 
@@ -146,17 +151,17 @@ impl Shape<'_> {
     /// untranslated and the kernel would remember them so; dropped, the client's next packet finds the new state.
     fn pool_rules(&self, pool: Pool) -> Vec<Rule> {
         let (slots, offset) = (self.size(pool) as u32, if pool == Pool::Local { LOCAL_OFFSET } else { 0 });
-        let (fields, set): (&[Field], _) = match self.is_node_port {
-            true => (&[Field::Protocol, Field::Port], SetName::NodePortEndpoints),
-            false => (&[Field::Destination, Field::Protocol, Field::Port], SetName::Endpoints),
+        let (fields, set): (&[Field], _) = match self.flags.is_node_port {
+            true => (NODE_PORT, SetName::NodePortEndpoints),
+            false => (VIP, SetName::Endpoints),
         };
         let client = &[Field::Source, Field::Destination, Field::Protocol, Field::Port];
         let remembered = || rule(self.family).translate(client, None, SetName::Affinity);
-        let draw = match self.remembers_clients {
+        let draw = match self.flags.remembers_clients {
             true => Draw::ByClient { slots, offset },
             false => Draw::Random { slots, offset },
         };
-        let mut rules: Vec<Rule> = self.remembers_clients.then(remembered).into_iter().collect();
+        let mut rules: Vec<Rule> = self.flags.remembers_clients.then(remembered).into_iter().collect();
         rules.push(rule(self.family).translate(fields, Some(draw), set));
         rules.push(rule(self.family).drop());
         rules

@@ -9,15 +9,18 @@ use portolan_kernel::nftables::{
 use portolan_model::{Family, IpNet};
 
 use super::elements::octets;
-use super::fields::{Draw, ENDPOINT, Field, join, load_from};
+use super::fields::{Draw, ENDPOINT, Field, VIP, join, load_from};
 use super::sets::{PAIR, SetName};
 use super::table_family;
+use super::way::PADDING;
 
 /// Two rules are the same when the kernel does the same for both.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub text: String,
     pub expressions: Vec<Expression>,
+    /// What `nft` prints behind the rule, where its own words mislead.
+    pub comment: Option<String>,
 }
 
 impl PartialEq for Rule {
@@ -31,13 +34,14 @@ impl Eq for Rule {}
 impl Rule {
     /// A rule that the kernel holds, in the kernel's own terms.
     pub(super) fn read(expressions: Vec<Expression>) -> Self {
-        Self { text: format!("{expressions:?}"), expressions }
+        Self { text: format!("{expressions:?}"), expressions, comment: None }
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
+        formatter.write_str(&self.text)?;
+        self.comment.iter().try_for_each(|comment| write!(formatter, " comment \"{comment}\""))
     }
 }
 
@@ -53,6 +57,7 @@ pub(super) fn rule(family: Family) -> RuleBuilder {
 }
 
 const FIRST: Register = Register(0);
+const BEHIND_PADDING: Register = Register(1);
 /// `RTN_LOCAL`, and the bits of `ct state new` and `ct status dnat`.
 const LOCAL_ADDRESS: u32 = 2;
 const STATE_NEW: u32 = 8;
@@ -68,6 +73,34 @@ impl RuleBuilder {
         let text = format!("{} vmap @{}", join(fields, self.family), set.name());
         let lookup = lookup(set, FIRST, Some(Register::VERDICT));
         self.load(fields, None).step(text, [lookup]).done()
+    }
+
+    /// The way that the map has for these fields is gone. `nft` up to 1.0 cannot print a lookup by what another one has
+    /// found (it aborts, and with it the listing of everybody's tables). It does print this: the way is put over the
+    /// fields, where `nft` still takes the second lookup for one by fields, so that the comment has to tell.
+    pub(super) fn way_map(self, fields: &[Field], set: SetName) -> Rule {
+        let shown =
+            if self.family == Family::V4 { join(VIP, self.family) } else { Field::Destination.text(self.family) };
+        let text = format!("{shown} vmap @{}", SetName::Ways.name());
+        let find = lookup(SetName::Ways, BEHIND_PADDING, Some(Register::VERDICT));
+        let rule = self.find_way(fields, set).step(text, [find]).done();
+        Rule { comment: Some(format!("by map {}", set.name())), ..rule }
+    }
+
+    /// Goes on only if the map has a way for these fields.
+    pub(super) fn has_way(self, fields: &[Field], set: SetName) -> Self {
+        let text = format!("{} map @{} 0x0 [invalid type]", join(fields, self.family), set.name());
+        let compare = Expression::Compare { source: FIRST, operator: Operator::Equal, value: PADDING.to_vec() };
+        self.find_way(fields, set).step(text, [compare])
+    }
+
+    /// Leaves the fields of a VIP frontend in the words behind the first, and then the way over them all.
+    fn find_way(self, fields: &[Field], set: SetName) -> Self {
+        let skipped: u32 =
+            VIP.iter().filter(|field| !fields.contains(field)).map(|field| field.words(self.family)).sum();
+        let key = Register(BEHIND_PADDING.0 + skipped as u8);
+        let load = load_from(BEHIND_PADDING.0, VIP, self.family);
+        self.step(String::new(), load.into_iter().chain([lookup(set, key, Some(FIRST))]))
     }
 
     /// Goes on only if the set has these fields.
@@ -258,7 +291,7 @@ impl RuleBuilder {
 
     pub(super) fn done(self) -> Rule {
         let text: Vec<String> = self.text.into_iter().filter(|word| !word.is_empty()).collect();
-        Rule { text: text.join(" "), expressions: self.expressions }
+        Rule { text: text.join(" "), expressions: self.expressions, comment: None }
     }
 
     fn load(mut self, fields: &[Field], draw: Option<Draw>) -> Self {

@@ -3,14 +3,18 @@
 use portolan_kernel::nftables::{SetData, SetSpec};
 use portolan_model::Family;
 
-use super::fields::{ENDPOINT, Field, note};
+use super::fields::{ENDPOINT, Field, join, kinds, note};
+use super::kinds::{Kind, concatenated_length, concatenated_type};
+use super::way::{PADDED_WAY, WAY};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetName {
-    /// VIP frontend → what to do.
+    /// VIP frontend → its way.
     Services,
-    /// Node port → what to do.
+    /// Node port → its way.
     NodePorts,
+    /// Way → the chain that goes it.
+    Ways,
     /// VIP frontend and slot → endpoint.
     Endpoints,
     /// Node port and slot → endpoint.
@@ -48,9 +52,10 @@ pub(super) const PAIR: &[Field] =
     &[Field::OriginalDestination, Field::ConnectionProtocol, Field::OriginalPort, Field::ReplySource, Field::ReplyPort];
 
 impl SetName {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Services,
         Self::NodePorts,
+        Self::Ways,
         Self::Endpoints,
         Self::NodePortEndpoints,
         Self::ClusterIps,
@@ -72,6 +77,7 @@ impl SetName {
         match self {
             Self::Services => "services",
             Self::NodePorts => "nodeports",
+            Self::Ways => "ways",
             Self::Endpoints => "endpoints",
             Self::NodePortEndpoints => "nodeport-endpoints",
             Self::ClusterIps => "cluster-ips",
@@ -91,7 +97,8 @@ impl SetName {
         Self::ALL.into_iter().find(|set| set.name() == name)
     }
 
-    pub(super) fn fields(self) -> &'static [Field] {
+    /// The fields of a packet that are its key.
+    fn fields(self) -> &'static [Field] {
         use Field::{Choice, Destination, Port, Protocol, Source};
         match self {
             Self::Services | Self::Learners => &[Destination, Protocol, Port],
@@ -103,12 +110,19 @@ impl SetName {
             Self::Hairpins => &[Source, Destination],
             Self::Affinity => &[Source, Destination, Protocol, Port],
             Self::Connections | Self::Requests | Self::Replies => PAIR,
+            // Its key comes out of another map.
+            Self::Ways => &[],
         }
+    }
+
+    pub(super) fn key(self) -> Vec<Kind> {
+        if self == Self::Ways { WAY.to_vec() } else { kinds(self.fields()) }
     }
 
     pub(super) fn data(self) -> Data {
         match self {
-            Self::Services | Self::NodePorts | Self::Learners | Self::NodePortLearners => Data::Verdict,
+            Self::Services | Self::NodePorts => Data::Way,
+            Self::Ways | Self::Learners | Self::NodePortLearners => Data::Verdict,
             Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
             Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
             Self::Connections | Self::Requests | Self::Replies => Data::None,
@@ -127,28 +141,21 @@ impl SetName {
 
     /// Several ports of a Service, or several Services, may want the same element.
     pub(super) fn is_shared(self) -> bool {
-        matches!(self, Self::ClusterIps | Self::Hairpins)
+        matches!(self, Self::ClusterIps | Self::Hairpins | Self::Ways)
     }
 
     /// The line by which `nft list` shows the type.
     pub(super) fn type_text(self, family: Family) -> String {
-        let is_typeof = !self.user_data(family).is_empty();
-        let words = |fields: &[Field]| {
-            let word = |field: &Field| if is_typeof { field.text(family) } else { field.type_text(family).into() };
-            fields.iter().map(word).collect::<Vec<_>>().join(" . ")
-        };
-        let keyword = if is_typeof { "typeof" } else { "type" };
-        match self.data() {
-            Data::None => format!("{keyword} {}", words(self.fields())),
-            Data::Verdict => format!("{keyword} {} : verdict", words(self.fields())),
-            Data::Endpoint => format!("{keyword} {} : {}", words(self.fields()), words(ENDPOINT)),
+        match self.user_data(family).is_empty() {
+            true => format!("type {}{}", types(&self.key(), family), self.data().type_text(family)),
+            false => format!("typeof {} : {}", join(self.fields(), family), join(ENDPOINT, family)),
         }
     }
 
     pub(super) fn spec(self, family: Family) -> SetSpec {
         SetSpec {
-            key_type: concatenated(self.fields().iter().map(|field| field.type_number(family))),
-            key_fields: self.fields().iter().map(|field| field.length(family)).collect(),
+            key_type: concatenated_type(&self.key(), family),
+            key_fields: self.key().iter().map(|kind| kind.length(family)).collect(),
             data: self.data().spec(family),
             interval: self == Self::Sources,
             dynamic: self.is_learned(),
@@ -180,6 +187,7 @@ impl SetName {
 pub(super) enum Data {
     None,
     Verdict,
+    Way,
     Endpoint,
 }
 
@@ -188,17 +196,27 @@ impl Data {
         match self {
             Self::None => SetData::None,
             Self::Verdict => SetData::Verdict,
-            Self::Endpoint => SetData::Value {
-                data_type: concatenated(ENDPOINT.iter().map(|field| field.type_number(family))),
-                length: ENDPOINT.iter().map(|field| field.words(family) * 4).sum(),
-            },
+            Self::Way => value_spec(PADDED_WAY, family),
+            Self::Endpoint => value_spec(&kinds(ENDPOINT), family),
+        }
+    }
+
+    fn type_text(self, family: Family) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Verdict => " : verdict".into(),
+            Self::Way => format!(" : {}", types(PADDED_WAY, family)),
+            Self::Endpoint => format!(" : {}", types(&kinds(ENDPOINT), family)),
         }
     }
 }
 
-/// `nft` packs the type numbers of a concatenation into six bits each.
-fn concatenated(types: impl Iterator<Item = u32>) -> u32 {
-    types.fold(0, |all, one| (all << 6) | one)
+fn value_spec(kinds: &[Kind], family: Family) -> SetData {
+    SetData::Value { data_type: concatenated_type(kinds, family), length: concatenated_length(kinds, family) }
+}
+
+fn types(kinds: &[Kind], family: Family) -> String {
+    kinds.iter().map(|kind| kind.type_text(family)).collect::<Vec<_>>().join(" . ")
 }
 
 /// `nft`'s own notes about a set: byte orders (left unsaid), then the expressions of key and data.

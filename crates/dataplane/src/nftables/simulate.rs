@@ -12,8 +12,9 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Step};
 
 use super::Nftables;
-use super::codec::decode_endpoint;
+use super::codec::{decode_endpoint, encode_way};
 use super::elements::{ElementKey, SourceKey, octets};
+use super::kinds::concatenated_length;
 use super::objects::{Chain, Key, Value, verdict_text};
 use super::sets::SetName;
 use crate::Objects;
@@ -207,7 +208,11 @@ impl<'a> Simulation<'a> {
         let Some((key, value)) = self.find(set, source) else { return Outcome::NoMatch };
         self.steps.push(Step::new(format!("{} {set}: {key}", self.kind_of(set)), step_of(value)));
         match (value, destination) {
-            (Value::Verdict(target), Some(Register::VERDICT)) => self.verdict(set, &target.verdict),
+            (Value::Verdict(verdict), Some(Register::VERDICT)) => self.verdict(set, verdict),
+            (Value::Frontend(frontend), Some(register)) => {
+                self.load(register, &encode_way(frontend.way));
+                Outcome::Matched
+            }
             (Value::Endpoint(address, port), Some(register)) => {
                 let bytes = [octets(*address), vec![port.to_be_bytes()[0], port.to_be_bytes()[1], 0, 0]].concat();
                 self.load(register, &bytes);
@@ -227,8 +232,8 @@ impl<'a> Simulation<'a> {
 
     fn find(&self, set: &str, source: Register) -> Option<(&'a ElementKey, &'a Value)> {
         let set = SetName::from_name(set)?;
-        let length: u32 = set.fields().iter().map(|field| field.words(self.family) * 4).sum();
-        let bytes = self.bytes(source, length as usize);
+        let length = concatenated_length(&set.key(), self.family) as usize;
+        let bytes = self.bytes(source, length);
         if set == SetName::Sources {
             return self.find_source(bytes);
         }
@@ -325,9 +330,10 @@ impl<'a> Simulation<'a> {
 
 fn step_of(value: &Value) -> String {
     match value {
-        Value::Verdict(target) => match &target.comment {
-            Some(comment) => format!("{} ({comment})", verdict_text(&target.verdict)),
-            None => verdict_text(&target.verdict),
+        Value::Verdict(verdict) => verdict_text(verdict),
+        Value::Frontend(frontend) => match &frontend.comment {
+            Some(comment) => format!("{} ({comment})", frontend.way),
+            None => frontend.way.to_string(),
         },
         Value::Endpoint(address, port) => std::net::SocketAddr::new(*address, *port).to_string(),
         _ => "is in the set".into(),

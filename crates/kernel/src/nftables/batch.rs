@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use super::Family;
 use super::chain::Hook;
-use super::element::{Element, ElementData};
+use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
 use super::kernel::{self, message};
 use super::set::SetSpec;
@@ -94,8 +94,15 @@ impl Batch {
         });
     }
 
-    /// Appends a rule to the chain.
-    pub fn add_rule(&mut self, family: Family, table: &str, chain: &str, expressions: &[Expression]) {
+    /// Appends a rule to the chain. The comment is what `nft list` prints behind it.
+    pub fn add_rule(
+        &mut self,
+        family: Family,
+        table: &str,
+        chain: &str,
+        expressions: &[Expression],
+        comment: Option<&str>,
+    ) {
         let flags = flags::CREATE | flags::APPEND;
         self.operation(message::NEW_RULE, flags, family, table, |writer| {
             writer.string(kernel::rule::CHAIN, chain);
@@ -104,6 +111,9 @@ impl Batch {
                     expression.write(writer);
                 }
             });
+            if let Some(comment) = comment {
+                writer.attribute(kernel::rule::USER_DATA, &comment_user_data(comment));
+            }
         });
     }
 

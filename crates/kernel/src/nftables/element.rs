@@ -173,7 +173,7 @@ fn read_data(member: Attributes<'_>) -> ElementData {
 }
 
 /// One entry of tag, length and text with its terminating zero.
-fn comment_user_data(comment: &str) -> Vec<u8> {
+pub(super) fn comment_user_data(comment: &str) -> Vec<u8> {
     let length = comment.floor_char_boundary(LONGEST_COMMENT);
     let text = &comment.as_bytes()[..length];
     let mut data = vec![attribute::USER_DATA_COMMENT, (length + 1) as u8];

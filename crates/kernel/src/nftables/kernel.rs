@@ -54,6 +54,7 @@ pub(super) mod rule {
     pub(crate) const CHAIN: u16 = 2;
     pub(crate) const HANDLE: u16 = 3;
     pub(crate) const EXPRESSIONS: u16 = 4;
+    pub(crate) const USER_DATA: u16 = 7;
 }
 
 pub(super) mod set {

@@ -39,7 +39,7 @@ fn sample() -> Vec<u8> {
     batch.add_chain(Family::Ip, "table", "chain", Some(&hook));
     batch.add_set(Family::Ip, "table", "set", &spec);
     batch.add_elements(Family::Ip, "table", "set", [element].iter());
-    batch.add_rule(Family::Ip, "table", "chain", &expressions());
+    batch.add_rule(Family::Ip, "table", "chain", &expressions(), None);
     batch.close().bytes().to_vec()
 }
 

@@ -1,6 +1,7 @@
-//! One endpoint of one Service changes: plan, render and apply, while the kernel's notifications are listened to.
+//! One endpoint of one Service is replaced, or goes: plan, render and apply, while the kernel's notifications are
+//! listened to.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,21 +20,23 @@ pub(crate) fn run() {
     std::thread::spawn(measure).join().expect("the part succeeds");
 }
 
-/// The sizes take turns, so that whatever else the machine does hits them alike.
 fn measure() {
     let mut worlds = SIZES.map(|(services, endpoints)| World::new(services, endpoints));
+    measure_changes(&mut worlds, "One endpoint replaced: plan + render + apply", World::replace);
+    measure_changes(&mut worlds, "One endpoint less: plan + render + apply", World::scale);
+}
+
+/// The sizes take turns, so that whatever else the machine does hits them alike.
+fn measure_changes(worlds: &mut [World; 2], title: &str, change: impl Fn(&mut World, u32)) {
     for number in 0..CHANGES {
-        worlds.iter_mut().for_each(|world| world.change(number));
+        worlds.iter_mut().for_each(|world| change(world, number));
     }
     let rows: Vec<Vec<String>> = worlds.iter_mut().map(World::row).collect();
-    table::print(
-        "One endpoint replaced: plan + render + apply",
-        &["Services", "endpoints", "median", "p99", "plan (median)"],
-        &rows,
-    );
+    table::print(title, &["Services", "endpoints", "median", "p99", "plan (median)"], &rows);
     let median = |world: &World| percentile(&world.all, 0.5).as_secs_f64();
     let ratio = median(&worlds[1]) / median(&worlds[0]);
     println!("  ratio of the medians: {ratio:.2} (asked: at most 1 ms each, and within 2)");
+    worlds.iter_mut().for_each(World::forget_times);
 }
 
 /// A cluster of one size, programmed in a network namespace of its own.
@@ -59,17 +62,31 @@ impl World {
         Self { size: (services, endpoints), snapshot, last, reconciler, _monitor: monitor, all, planning }
     }
 
-    fn change(&mut self, number: u32) {
-        let (services, endpoints) = self.size;
-        let service = number * 4 % services;
-        let others = (1..endpoints).map(|index| cluster::endpoint_address(service, index));
-        let addresses = others.chain([Ipv4Addr::from(0x0c00_0000 + number)]).map(Into::into);
-        self.snapshot.slices.insert(cluster::name(service), Arc::new(cluster::slices(addresses)));
+    fn replace(&mut self, number: u32) {
+        let new = Ipv4Addr::from(0x0c00_0000 + number);
+        self.change(number, |others| others.chain([new]).map(Into::into).collect());
+    }
+
+    fn scale(&mut self, number: u32) {
+        self.change(number, |others| others.map(Into::into).collect());
+    }
+
+    /// Gives one Service other endpoints, made from all of its own but the first.
+    fn change(&mut self, number: u32, endpoints: impl Fn(&mut dyn Iterator<Item = Ipv4Addr>) -> Vec<IpAddr>) {
+        let service = number * 4 % self.size.0;
+        let mut others = (1..self.size.1).map(|index| cluster::endpoint_address(service, index));
+        let slices = cluster::slices(endpoints(&mut others).into_iter());
+        self.snapshot.slices.insert(cluster::name(service), Arc::new(slices));
         let start = Instant::now();
         self.last = plan(&self.snapshot, &self.last, &PlanConfig::default());
         self.planning.push(start.elapsed());
         self.reconciler.sync(&self.last, &|| Duration::ZERO).expect("the kernel takes it");
         self.all.push(start.elapsed());
+    }
+
+    fn forget_times(&mut self) {
+        self.all.clear();
+        self.planning.clear();
     }
 
     fn row(&mut self) -> Vec<String> {

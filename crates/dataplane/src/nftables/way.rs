@@ -1,0 +1,78 @@
+//! The way of a frontend's packets: everything by which one Service's chains differ from another's, as plain numbers.
+//!
+//! A Service's element holds these numbers, and one small map, shared by all Services, has the chain for them. If the
+//! element named the chain itself, then each new element would make the kernel check the whole table for loops again:
+//! every verdict of every Service, from every hook.
+
+use std::fmt;
+
+use portolan_plan::{Refusal, Route, Routes, Verdict};
+
+use super::elements::{Bytes, Reader};
+use super::kinds::Kind;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Way {
+    /// Four bits for each route, and flags: see [`Way::new`].
+    pub routes: u32,
+    /// How many endpoints each pool has, if it is used.
+    pub cluster: u32,
+    pub local: u32,
+}
+
+/// What a way is as the key of the map of ways.
+pub(super) const WAY: &[Kind] = &[Kind::Bits, Kind::Size, Kind::Size];
+/// What it is as the value of a frontend, with a word in front that is always zero: see `RuleBuilder::way_map`.
+pub(super) const PADDED_WAY: &[Kind] = &[Kind::Bits, Kind::Bits, Kind::Size, Kind::Size];
+pub(super) const PADDING: [u8; 4] = [0; 4];
+
+const HAS_SOURCES: u32 = 0x1000;
+const REMEMBERS_CLIENTS: u32 = 0x2000;
+const IS_NODE_PORT: u32 = 0x4000;
+const MASQUERADE: u32 = 8;
+
+/// The flags of a way, beside its routes.
+#[derive(Clone, Copy)]
+pub(super) struct Flags {
+    pub(super) is_node_port: bool,
+    pub(super) remembers_clients: bool,
+    pub(super) has_sources: bool,
+}
+
+impl Way {
+    pub(super) fn new(routes: Routes, flags: Flags, cluster: u32, local: u32) -> Self {
+        let flag = |is_set, bit| if is_set { bit } else { 0 };
+        let Routes { pod, node, outside } = routes;
+        let routes = [pod, node, outside].into_iter().fold(0, |all, route| (all << 4) | route_bits(route));
+        let flags = flag(flags.has_sources, HAS_SOURCES)
+            | flag(flags.remembers_clients, REMEMBERS_CLIENTS)
+            | flag(flags.is_node_port, IS_NODE_PORT);
+        Self { routes: flags | routes, cluster, local }
+    }
+
+    pub(super) fn encode(self, bytes: Bytes) -> Bytes {
+        bytes.number(self.routes).size(self.cluster).size(self.local)
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { routes: reader.number()?, cluster: reader.size()?, local: reader.size()? })
+    }
+}
+
+/// 1 is the cluster pool, 2 the local one, from 3 on the refusals in their order; 8 more is masqueraded.
+fn route_bits(route: Route) -> u32 {
+    use portolan_plan::Pool::{Cluster, Local};
+    let target = match route.verdict {
+        Verdict::Forward(Cluster) => 1,
+        Verdict::Forward(Local) => 2,
+        Verdict::Refuse(refusal) => 3 + Refusal::ALL.iter().take_while(|it| **it != refusal).count() as u32,
+    };
+    if route.masquerade { target | MASQUERADE } else { target }
+}
+
+/// As `nft` prints it.
+impl fmt::Display for Way {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:#010x} . {} . {}", self.routes, self.cluster, self.local)
+    }
+}
