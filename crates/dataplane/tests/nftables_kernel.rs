@@ -1,5 +1,6 @@
 //! The mode in a real kernel: what is programmed reads back the same, and `nft` lists it as we say it.
 
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,18 +168,41 @@ fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
     assert!(verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), &plan).unwrap().is_empty());
 }
 
-/// A table of another layout, as another version might leave it, is replaced in one transaction.
+/// A table of another layout, as another version might leave it, is replaced in one transaction, and what it has
+/// translated stays translated.
 #[test]
-fn a_table_of_another_layout_is_replaced() {
+fn a_table_of_another_layout_is_replaced_under_a_connection() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
-    let script =
-        "add table ip portolan; add set ip portolan services { type inet_service; }; add chain ip portolan old";
-    assert!(Command::new("nft").arg(script).status().expect("nft runs (Debian package nftables)").success());
+    run("ip", "link set lo up");
+    run("ip", "address add 10.244.1.2/32 dev lo");
+    run("ip", "route add 10.96.0.0/16 dev lo");
+    run("nft", "add table ip portolan; add chain ip portolan old");
+    run("nft", "add map ip portolan services { type ipv4_addr . inet_proto . inet_service : verdict; }");
+    run("nft", "add chain ip portolan nat-output { type nat hook output priority -100; }");
+    run("nft", "add rule ip portolan nat-output ip daddr . meta l4proto . th dport vmap @services");
+    run("nft", "add rule ip portolan old meta l4proto tcp dnat to 10.244.1.2:8080");
+    run("nft", "add element ip portolan services { 10.96.7.7 . tcp . 80 : goto old }");
+    let listener = std::net::TcpListener::bind("10.244.1.2:8080").unwrap();
+    let mut client = std::net::TcpStream::connect("10.96.7.7:80").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+
     let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
     reconciler.sync(&plan, &|| Duration::ZERO).unwrap();
     assert!(verify(&Nftables::new(14), reconciler.kernel(), &plan).unwrap().is_empty());
     assert!(!nft_list("ip").contains("chain old"));
+    let mut answer = [0; 4];
+    client.write_all(b"ping").unwrap();
+    server.read_exact(&mut answer).unwrap();
+    server.write_all(b"pong").unwrap();
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"pong");
+}
+
+fn run(program: &str, words: &str) {
+    let arguments: Vec<&str> = if program == "nft" { vec![words] } else { words.split(' ').collect() };
+    let status = Command::new(program).args(arguments).status().expect("nft and ip are installed");
+    assert!(status.success(), "{program} {words}");
 }
 
 /// What the kernel refuses leaves everything as it was, says what was refused, and does not spoil the next sync.
@@ -190,7 +214,7 @@ fn a_refused_change_leaves_the_table_as_it_was() {
     reconciler.sync(&first, &|| Duration::ZERO).unwrap();
     // Behind our back somebody takes an element away, so that our next change removes what is not there.
     let script = "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }";
-    assert!(Command::new("nft").arg(script).status().expect("nft runs (Debian package nftables)").success());
+    run("nft", script);
     let before = nft_list("ip");
     let mut snapshot = everything();
     let pods = [("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")];
