@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod flows;
+pub mod iptables;
 pub mod nftables;
 mod objects;
 pub mod peers;
 mod reconcile;
 pub mod traffic;
+pub mod walk;
 
 pub mod fake;
 
@@ -60,6 +62,8 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
 pub enum Error {
     #[error(transparent)]
     Kernel(#[from] portolan_kernel::Error),
+    #[error("{attempted}: {reason}")]
+    Program { attempted: String, reason: String },
     #[error("{0} (an error made by the fake kernel)")]
     Fake(&'static str),
 }

@@ -139,6 +139,14 @@ pub enum Reason {
 }
 
 impl Reason {
+    pub const ALL: [Self; 5] = [
+        Self::NoEndpoints,
+        Self::NoLocalEndpoints,
+        Self::SourceNotAllowed,
+        Self::UnknownPort,
+        Self::UnallocatedAddress,
+    ];
+
     /// What to tell a person who asks why.
     pub fn in_words(self) -> &'static str {
         match self {

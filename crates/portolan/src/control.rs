@@ -8,18 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use portolan_dataplane::nftables::NftablesKernel;
-use portolan_dataplane::{Observe, render, verify};
-use portolan_explain::{
-    DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference, explain_packet, services,
-    verify_answer,
-};
+use portolan_explain::{DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, services};
 use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::programmer::mode;
-use crate::flags::Mode;
+use crate::modes::spelling;
 use crate::offline::load;
 use crate::settings::Settings;
 
@@ -99,17 +93,13 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
         let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
         (plan, published.settings.clone())
     };
-    let mode = mode(&settings);
+    let mode = spelling(settings.mode_settings());
     Ok(match question {
         Question::Services => Answer::Services(services(&plan)),
-        Question::Verify => {
-            let mending = verify(&mode, &mut NftablesKernel::open()?, &plan)?;
-            Answer::Verify(verify_answer(Mode::Nftables.name(), render(&mode, &plan).0.len(), &mending))
-        }
+        Question::Verify => Answer::Verify(mode.verify(&plan)?),
         Question::Packet(packet) => {
             let packet = packet.packet().map_err(|mistake| anyhow!(mistake))?;
-            let objects = NftablesKernel::open()?.read()?;
-            Answer::Packet(Box::new(explain_packet(&mode, &plan, &objects, "the kernel's tables", &packet)))
+            Answer::Packet(Box::new(mode.explain_kernel(&plan, &packet)?))
         }
         Question::Difference { manifests } => {
             let options = settings.manifest_options();
@@ -118,7 +108,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
                 other => other,
             };
             let other = load(Options { paths: manifests.clone(), state, ..options }, &settings.plan)?;
-            Answer::Difference(difference(&mode, &plan, &other))
+            Answer::Difference(mode.difference(&plan, &other))
         }
     })
 }

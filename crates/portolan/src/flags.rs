@@ -142,12 +142,14 @@ pub struct TrafficFlags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     Nftables,
+    Iptables,
 }
 
 impl Mode {
     pub fn name(self) -> &'static str {
         match self {
             Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod host;
 mod klog;
 mod log;
 mod mode;
+mod modes;
 mod offline;
 mod proxy;
 pub mod settings;

@@ -8,7 +8,7 @@ use crate::flags::Mode;
 const RUNS_AS: [(AskedMode, Mode); 7] = [
     (AskedMode::Unset, Mode::Nftables),
     (AskedMode::Nftables, Mode::Nftables),
-    (AskedMode::Iptables, Mode::Nftables),
+    (AskedMode::Iptables, Mode::Iptables),
     (AskedMode::Ipvs, Mode::Nftables),
     (AskedMode::Userspace, Mode::Nftables),
     (AskedMode::Kernelspace, Mode::Nftables),

@@ -16,6 +16,7 @@ use crate::config::{self, Keep};
 use crate::flags::{Mode, OutputFlags, ProxyFlags};
 use crate::log::LogSettings;
 use crate::mode;
+use crate::modes::ModeSettings;
 
 /// A ConfigMap holds no more either.
 const LARGEST_FILE: u64 = 1024 * 1024;
@@ -124,7 +125,7 @@ impl Settings {
             asked_mode,
             mode,
             masquerade_bit: flags.masquerade_bit.unwrap_or_else(|| masquerade_bit(&document)),
-            min_sync_period: flags.min_sync_period.unwrap_or_else(|| min_sync_period(&document)),
+            min_sync_period: flags.min_sync_period.unwrap_or_else(|| min_sync_period(&document, mode)),
             sync_period: flags.sync_period.unwrap_or_else(|| document.span(&document.of_mode("syncPeriod")).duration()),
             conntrack: conntrack(&document),
             oom_score_adj: document.integer("oomScoreAdj") as i32,
@@ -170,6 +171,11 @@ impl Settings {
         }
     }
 
+    pub(crate) fn mode_settings(&self) -> ModeSettings {
+        let Self { mode, masquerade_bit, traffic_counters, .. } = *self;
+        ModeSettings { mode, masquerade_bit, traffic_counters }
+    }
+
     pub fn node_name(&self) -> &str {
         match &self.facts {
             Facts::Manifests(options) => &options.node_name,
@@ -212,10 +218,11 @@ fn masquerade_bit(document: &Document) -> u8 {
     u8::try_from(document.integer(&format!("{section}.masqueradeBit"))).unwrap_or(14)
 }
 
-/// kube-proxy's default of a second spares it work that we do not have.
-fn min_sync_period(document: &Document) -> Duration {
+/// kube-proxy's default of a second spares it work that we have in iptables mode only.
+fn min_sync_period(document: &Document, mode: Mode) -> Duration {
     let path = document.of_mode("minSyncPeriod");
-    if document.is_given(&path) { document.span(&path).duration() } else { Duration::ZERO }
+    let counts = mode == Mode::Iptables || document.is_given(&path);
+    if counts { document.span(&path).duration() } else { Duration::ZERO }
 }
 
 fn conntrack(document: &Document) -> ConntrackSettings {

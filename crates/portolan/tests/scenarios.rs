@@ -5,49 +5,86 @@ mod support;
 use std::time::Duration;
 
 use portolan_dataplane::fake::FakeKernel;
+use portolan_dataplane::iptables::{Iptables, IptablesKernel, Variant};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
-use portolan_dataplane::{Change, Dataplane, Reconciler, render, verify};
+use portolan_dataplane::{Change, Dataplane, Error, Program, Reconciler, render, verify};
 use portolan_plan::{Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
 use support::{Session, folder, for_each_scenario, packet};
 
 const NO_CLOCK: &dyn Fn() -> Duration = &|| Duration::ZERO;
-const MODE: &str = "nftables";
+
+/// One mode, and its kernel.
+trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
+    const NAME: &'static str;
+    type Kernel: Program<Self> + Send;
+
+    fn make(masquerade_bit: u8) -> Self;
+}
+
+impl Mode for Nftables {
+    const NAME: &'static str = "nftables";
+    type Kernel = NftablesKernel;
+
+    fn make(masquerade_bit: u8) -> Self {
+        Self::new(masquerade_bit)
+    }
+}
+
+impl Mode for Iptables {
+    const NAME: &'static str = "iptables";
+    type Kernel = IptablesKernel;
+
+    fn make(masquerade_bit: u8) -> Self {
+        Self::new(masquerade_bit)
+    }
+}
 
 /// Only what the scenario's Services add to an empty node, so that each file shows its own point.
-fn golden_text(session: &Session) -> String {
-    let mode = Nftables::new(session.masquerade_bit);
+fn golden_text<M: Mode>(session: &Session) -> String {
+    let mode = M::make(session.masquerade_bit);
     let mut empty = session.plan.clone();
     empty.services = Default::default();
     Change::between(render(&mode, &empty), render(&mode, &session.plan)).to_string()
 }
 
-#[test]
-fn objects_are_as_written() {
+fn check_golden<M: Mode>() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     for_each_scenario(2, |scenario| {
         let mut session = Session::new(scenario);
         for step in &scenario.steps {
             session.step(&scenario.name, &step.objects);
         }
-        let text = golden_text(&session);
-        let expected = scenario.golden.get(MODE).map_or("", String::as_str);
+        let text = golden_text::<M>(&session);
+        let expected = scenario.golden.get(M::NAME).map_or("", String::as_str);
         if text == expected {
             return Ok(());
         }
         if update {
             let path = folder().join(format!("{}.txt", scenario.name));
-            return std::fs::write(&path, scenario.with_golden(MODE, &text)).map_err(|error| error.to_string());
+            return std::fs::write(&path, scenario.with_golden(M::NAME, &text)).map_err(|error| error.to_string());
         }
         Err(format!("the objects differ (UPDATE_EXPECT=1 rewrites them); they are now:\n{text}"))
     });
 }
 
+/// One after the other, because they are written into the same files.
+#[test]
+fn objects_are_as_written() {
+    check_golden::<Nftables>();
+    check_golden::<Iptables>();
+}
+
 #[test]
 fn plan_and_objects_send_packets_as_written() {
+    check_traces::<Nftables>();
+    check_traces::<Iptables>();
+}
+
+fn check_traces<M: Mode>() {
     for_each_scenario(2, |scenario| {
         let mut session = Session::new(scenario);
-        let mode = Nftables::new(session.masquerade_bit);
+        let mode = M::make(session.masquerade_bit);
         let mut failures = Vec::new();
         for step in &scenario.steps {
             let plan = session.step(&scenario.name, &step.objects).clone();
@@ -57,7 +94,11 @@ fn plan_and_objects_send_packets_as_written() {
                 failures.extend(disagreement(line, &decided));
                 let met = mode.trace(&objects, &plan.node, &packet(line)).fate;
                 if met != decided {
-                    failures.push(format!("line {}: plan {decided}, but objects {met}", line.line_number));
+                    failures.push(format!(
+                        "line {}: plan {decided}, but objects {met} ({})",
+                        line.line_number,
+                        M::NAME
+                    ));
                 }
             }
         }
@@ -85,11 +126,16 @@ fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
 /// One call in ten fails; after every step the kernel still ends up with exactly what the plan asks.
 #[test]
 fn a_failing_kernel_ends_up_right() {
+    check_failing_kernel::<Nftables>();
+    check_failing_kernel::<Iptables>();
+}
+
+fn check_failing_kernel<M: Mode>() {
     for_each_scenario(2, |scenario| {
         for seed in 1..=5 {
             let mut session = Session::new(scenario);
-            let mode = || Nftables::new(session.masquerade_bit);
-            let mut reconciler = Reconciler::new(mode(), FakeKernel::failing(10, seed * 7919));
+            let mode = M::make(session.masquerade_bit);
+            let mut reconciler = Reconciler::new(mode, FakeKernel::failing(10, seed * 7919));
             for _ in 0..2 {
                 for step in &scenario.steps {
                     let plan = session.step(&scenario.name, &step.objects).clone();
@@ -105,7 +151,7 @@ fn a_failing_kernel_ends_up_right() {
     });
 }
 
-fn sync_until_it_works(reconciler: &mut Reconciler<Nftables, FakeKernel<Nftables>>, plan: &Plan) -> Result<(), String> {
+fn sync_until_it_works<M: Mode>(reconciler: &mut Reconciler<M, FakeKernel<M>>, plan: &Plan) -> Result<(), String> {
     for _ in 0..100 {
         if reconciler.sync(plan, NO_CLOCK).is_ok() {
             return Ok(());
@@ -115,17 +161,34 @@ fn sync_until_it_works(reconciler: &mut Reconciler<Nftables, FakeKernel<Nftables
 }
 
 #[test]
-fn real_packets_go_as_written() {
+fn real_packets_go_as_written_in_nftables_mode() {
+    check_packets::<Nftables>(NftablesKernel::open);
+}
+
+#[test]
+fn real_packets_go_as_written_in_iptables_mode() {
+    check_packets::<Iptables>(|| IptablesKernel::open(Variant::Nft));
+}
+
+#[test]
+fn real_packets_go_as_written_in_iptables_mode_of_old() {
+    check_packets::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
+}
+
+/// The kernel is opened on a thread of the lab's node.
+fn check_packets<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
     for_each_scenario(4, |scenario| {
         let lab = Lab::new().map_err(|error| error.to_string())?;
+        let node = lab.host(topology::NODE);
         let mut session = Session::new(scenario);
-        let kernel = lab.host(topology::NODE).run(NftablesKernel::open).map_err(|error| error.to_string())?;
-        let mut reconciler = Reconciler::new(Nftables::new(session.masquerade_bit), kernel);
+        let kernel = node.run(&open).map_err(|error| error.to_string())?;
+        let mut reconciler = Reconciler::new(M::make(session.masquerade_bit), kernel);
         for (number, step) in scenario.steps.iter().enumerate() {
             let plan = session.step(&scenario.name, &step.objects).clone();
-            reconciler.sync(&plan, NO_CLOCK).map_err(|error| format!("step {}: {error}", number + 1))?;
-            let mode = Nftables::new(session.masquerade_bit);
-            let difference = verify(&mode, reconciler.kernel(), &plan).map_err(|error| error.to_string())?;
+            node.run(|| reconciler.sync(&plan, NO_CLOCK)).map_err(|error| format!("step {}: {error}", number + 1))?;
+            let mode = M::make(session.masquerade_bit);
+            let difference =
+                node.run(|| verify(&mode, reconciler.kernel(), &plan)).map_err(|error| error.to_string())?;
             if !difference.is_empty() {
                 return Err(format!("step {}: the kernel differs:\n{difference}", number + 1));
             }

@@ -115,7 +115,7 @@ impl Node {
             let detection = peers::detect();
             assert!(detection.troubles.is_empty(), "{:?}", detection.troubles);
             assert!(detection.peers.iter().any(|peer| peer.has_services), "{:?}", detection.peers);
-            let mut takeover = peers::Takeover::default();
+            let mut takeover = peers::Takeover::new(peers::Successor::Nftables);
             let report = takeover.step().expect("there is something to tell");
             assert!(takeover.is_done() && takeover.step().is_none(), "{report}");
             report

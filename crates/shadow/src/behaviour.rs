@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use portolan_dataplane::walk::{End, Ending};
 use portolan_plan::{Fate, Refusal};
 
 /// All that may happen, each with its likelihood.
@@ -23,13 +24,10 @@ pub struct Choice {
     pub share: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum End {
-    Forward(SocketAddr),
-    Reject,
-    Drop,
-    /// It goes on as it came.
-    Pass,
+impl From<&Ending> for Choice {
+    fn from(ending: &Ending) -> Self {
+        Self { end: ending.end, masquerade: ending.masquerade, share: ending.share }
+    }
 }
 
 /// Likelihoods in iptables' rules are written with ten digits.
@@ -109,17 +107,6 @@ impl fmt::Display for Behaviour {
         match self.affinity {
             Some(seconds) if self.choices.len() > 1 => write!(formatter, ", the same one for {seconds} s"),
             _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Forward(endpoint) => write!(formatter, "to {endpoint}"),
-            Self::Reject => formatter.write_str("reject"),
-            Self::Drop => formatter.write_str("drop"),
-            Self::Pass => formatter.write_str("not handled"),
         }
     }
 }

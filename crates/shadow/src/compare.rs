@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, Packet, Plan, trace};
 
-use crate::behaviour::{Behaviour, End};
+use portolan_dataplane::walk::End;
+
+use crate::behaviour::Behaviour;
 use crate::expected::Expectations;
 use crate::peer::PeerRules;
 use crate::probes::{Asker, Probe, Senders};

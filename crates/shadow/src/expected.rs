@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use portolan_model::Family;
 use portolan_plan::{FrontendAddress, FrontendKind, Packet, Plan, ServicePlan};
 
-use crate::behaviour::{Behaviour, End};
+use portolan_dataplane::walk::End;
+
+use crate::behaviour::Behaviour;
 use crate::probes::{Asker, Probe};
 
 const OTHER_NODE_ADDRESSES: &str = "Portolan serves node ports on the node's primary addresses, as kube-proxy's nftables \

@@ -13,12 +13,12 @@ mod nftables;
 mod peer;
 mod probes;
 mod report;
-mod walk;
 mod watch;
 
-pub use behaviour::{Behaviour, Choice, End};
+pub use behaviour::{Behaviour, Choice};
 pub use compare::{Comparison, Difference, compare};
 pub use peer::{PeerRules, ReadError, read_peer};
+pub use portolan_dataplane::walk::End;
 pub use probes::Asker;
 pub use report::{Line, Report};
 pub use watch::{Look, Shadow};

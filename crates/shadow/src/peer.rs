@@ -4,17 +4,33 @@ use std::io;
 use std::process::Command;
 
 use portolan_dataplane::peers::{self, Place, Variant};
+use portolan_dataplane::walk::{Rules, walk};
 use portolan_kernel::nftables::Family;
-use portolan_plan::{NodePlan, Packet};
+use portolan_model::{Family as ModelFamily, Protocol};
+use portolan_plan::{FrontendAddress, NodePlan, Packet};
 
-use crate::behaviour::Behaviour;
+use crate::behaviour::{Behaviour, Choice};
 use crate::iptables::Iptables;
 use crate::nftables;
-use crate::walk::{PeerFrontend, Rules, walk};
+
+/// An address that kube-proxy's rules have something to say about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerFrontend {
+    pub(crate) family: ModelFamily,
+    pub(crate) address: FrontendAddress,
+    pub(crate) protocol: Protocol,
+    /// The Service, as far as the rules tell.
+    pub(crate) service: String,
+}
+
+/// Rules that can also tell which addresses they are about.
+pub(crate) trait Frontends: Rules {
+    fn frontends(&self) -> Vec<PeerFrontend>;
+}
 
 /// Everything that kube-proxy has programmed, ready to be asked.
 pub struct PeerRules {
-    rules: Box<dyn Rules + Send>,
+    rules: Box<dyn Frontends + Send>,
     pub mode: &'static str,
     /// Parts of rules that are not understood; such rules are taken never to match.
     pub unknown: Vec<String>,
@@ -72,15 +88,16 @@ impl PeerRules {
     /// From what `iptables-save` and `ip6tables-save` print.
     pub fn from_iptables(ipv4: &str, ipv6: &str) -> Self {
         let mut rules = Iptables::default();
-        rules.add(false, ipv4);
-        rules.add(true, ipv6);
-        let unknown = rules.unknown.clone();
+        rules.add(ModelFamily::V4, ipv4);
+        rules.add(ModelFamily::V6, ipv6);
+        let unknown = rules.0.unknown.clone();
         Self { rules: Box::new(rules), mode: "iptables", unknown }
     }
 
     /// What kube-proxy does with this packet.
     pub fn behaviour(&self, node: &NodePlan, packet: &Packet) -> Behaviour {
-        walk(&*self.rules, node, packet)
+        let outcome = walk(&*self.rules, node, packet);
+        Behaviour::new(outcome.endings.iter().map(Choice::from), outcome.affinity)
     }
 
     pub(crate) fn frontends(&self) -> Vec<PeerFrontend> {

@@ -47,7 +47,7 @@ const NAT_CHAINS: [&str; 8] = [
     "KUBE-LOAD-BALANCER",
     "KUBE-FIRE-WALL",
 ];
-const FILTER_CHAINS: [&str; 10] = [
+const FILTER_CHAINS: [&str; 12] = [
     "KUBE-SERVICES",
     "KUBE-EXTERNAL-SERVICES",
     "KUBE-FORWARD",
@@ -58,10 +58,16 @@ const FILTER_CHAINS: [&str; 10] = [
     "KUBE-SOURCE-RANGES-FIREWALL",
     "KUBE-IPVS-FILTER",
     "KUBE-IPVS-OUT-FILTER",
+    // Of our own iptables mode alone.
+    "KUBE-CLUSTER-IPS",
+    "KUBE-NODEPORTS-REFUSED",
 ];
 const MANGLE_CHAINS: [&str; 1] = ["KUBE-PROXY-CANARY"];
 /// Chains of single Services and endpoints, all in the table nat; `KUBE-XLB-` is from before Kubernetes 1.24.
 const NAT_PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
+
+/// Our own iptables mode has chains of single Services in the table filter, too.
+const FIREWALL_PREFIX: &str = "KUBE-FW-";
 
 /// The chains that kube-proxy hooks its own into.
 const HOOKS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
@@ -71,13 +77,18 @@ const MARK: &str = "KUBE-MARK-MASQ";
 pub(super) fn is_kube_proxys(table: &str, chain: &str) -> bool {
     match table {
         "nat" => NAT_CHAINS.contains(&chain) || NAT_PREFIXES.iter().any(|prefix| chain.starts_with(prefix)),
-        "filter" => FILTER_CHAINS.contains(&chain),
+        "filter" => FILTER_CHAINS.contains(&chain) || chain.starts_with(FIREWALL_PREFIX),
         "mangle" => MANGLE_CHAINS.contains(&chain),
         _ => false,
     }
 }
 
 impl<Id> Table<Id> {
+    /// Whether our own iptables mode has made it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.name == "filter" && self.chains.contains("KUBE-CLUSTER-IPS")
+    }
+
     pub(super) fn has_chains(&self) -> bool {
         self.chains.iter().any(|chain| is_kube_proxys(&self.name, chain))
     }

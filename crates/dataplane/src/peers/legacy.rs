@@ -6,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 use portolan_kernel::nftables::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
-use super::save::{SavedTable, parse_save};
 use super::{Doing, Trouble};
+use crate::iptables::save::{SavedTable, parse_save};
 
 /// How long the programs wait for others that hold the lock of iptables.
 const LOCK_SECONDS: &str = "5";

@@ -9,7 +9,6 @@ mod ipvs;
 mod legacy;
 mod netfilter;
 mod report;
-pub mod save;
 mod takeover;
 mod virtual_servers;
 
@@ -17,8 +16,10 @@ use std::fmt;
 
 use chains::{Removal, Table};
 use portolan_kernel::nftables::{Family, Nftables};
+
+pub use crate::iptables::Variant;
 pub use report::{Report, Trouble};
-pub use takeover::Takeover;
+pub use takeover::{Successor, Takeover};
 
 type Doing<T> = Result<T, Trouble>;
 
@@ -42,18 +43,12 @@ pub enum Place {
     Ipvs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Variant {
-    Netfilter,
-    Legacy,
-}
-
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = |family: Family| if family == Family::Ip { "IPv4" } else { "IPv6" };
         match self {
             Self::Nftables(family) => write!(formatter, "table {family} {}", netfilter::KUBE_PROXY),
-            Self::Iptables(Variant::Netfilter, family) => write!(formatter, "iptables chains for {}", version(*family)),
+            Self::Iptables(Variant::Nft, family) => write!(formatter, "iptables chains for {}", version(*family)),
             Self::Iptables(Variant::Legacy, family) => {
                 write!(formatter, "legacy iptables chains for {}", version(*family))
             }
@@ -91,7 +86,7 @@ pub fn detect() -> Detection {
 
 fn places() -> impl Iterator<Item = Place> {
     let tables = FAMILIES.map(Place::Nftables);
-    let chains = [Variant::Netfilter, Variant::Legacy]
+    let chains = [Variant::Nft, Variant::Legacy]
         .into_iter()
         .flat_map(|variant| FAMILIES.map(|family| Place::Iptables(variant, family)));
     tables.into_iter().chain(chains).chain([Place::Ipvs])
@@ -108,7 +103,7 @@ fn look(place: Place) -> Doing<Option<Peer>> {
             }
             Ok(found(1, netfilter::table_has_services(&mut handle, family).map_err(trouble)?))
         }
-        Place::Iptables(Variant::Netfilter, family) => {
+        Place::Iptables(Variant::Nft, family) => {
             Ok(look_at(place, &netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?))
         }
         Place::Iptables(Variant::Legacy, family) => Ok(look_at(place, &legacy::tables(family)?)),
@@ -149,6 +144,38 @@ pub fn cleanup_everything() -> Report {
     report
 }
 
+/// Everything of our own, in every mode, and nothing of kube-proxy's. The chains of iptables mode have the same names in
+/// both; that they are ours shows by those that only we have.
+pub fn cleanup_own() -> Report {
+    let mut report = Report::default();
+    match crate::nftables::cleanup() {
+        Ok(count) => {
+            report.removed.extend((count > 0).then(|| format!("{count} tables named {}", crate::nftables::TABLE)));
+        }
+        Err(error) => report.failed.push(Trouble::new("removing the tables named portolan", error)),
+    }
+    for place in places() {
+        let outcome = match is_our_iptables_mode(place) {
+            Ok(true) => remove_one(place, Connections::Cut, &mut report),
+            Ok(false) => Ok(()),
+            Err(trouble) => Err(trouble),
+        };
+        report.failed.extend(outcome.err());
+    }
+    report
+}
+
+fn is_our_iptables_mode(place: Place) -> Doing<bool> {
+    let trouble = |error: crate::Error| Trouble::new(format!("looking for our {place}"), error);
+    Ok(match place {
+        Place::Iptables(Variant::Nft, family) => {
+            netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?.iter().any(Table::is_ours)
+        }
+        Place::Iptables(Variant::Legacy, family) => legacy::tables(family)?.iter().any(Table::is_ours),
+        Place::Nftables(_) | Place::Ipvs => false,
+    })
+}
+
 /// What to do with connections that live only as long as what carries them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connections {
@@ -173,7 +200,7 @@ fn remove_one(place: Place, connections: Connections, report: &mut Report) -> Do
             netfilter::remove_table(&mut open()?, family).map_err(trouble)?;
             report.removed.push(place.to_string());
         }
-        Place::Iptables(Variant::Netfilter, family) => {
+        Place::Iptables(Variant::Nft, family) => {
             let mut handle = open()?;
             let removals = removals(&netfilter::iptables_tables(&mut handle, family).map_err(trouble)?);
             netfilter::remove_chains(&mut handle, family, &removals).map_err(trouble)?;

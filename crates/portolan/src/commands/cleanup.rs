@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use portolan_dataplane::nftables;
+use anyhow::bail;
 use portolan_dataplane::peers::{self, Report};
 use serde::Serialize;
 
@@ -13,11 +12,6 @@ use crate::flags::{CleanupFlags, OutputFlags};
 /// How often it is looked whether kube-proxy serves, and how often it is said that it does not.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const TELL_EVERY: Duration = Duration::from_secs(5);
-
-#[derive(Serialize)]
-struct OwnAnswer {
-    tables_removed: usize,
-}
 
 #[derive(Serialize)]
 struct WholeAnswer {
@@ -33,19 +27,17 @@ pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
     if flags.after_kube_proxy {
         wait_for_kube_proxy(flags.timeout)?;
     }
-    let answer = OwnAnswer { tables_removed: nftables::cleanup().context("removing the tables named portolan")? };
-    show(&flags.output, &answer, |answer, _| match answer.tables_removed {
-        0 => "nothing of Portolan's was programmed\n".into(),
-        count => format!("removed {count} tables named {}\n", nftables::TABLE),
-    })?;
-    Ok(SUCCESS)
+    show_report(&flags.output, &peers::cleanup_own(), "nothing of Portolan's was programmed\n")
 }
 
 /// Everything of every mode, ours and kube-proxy's; also what `portolan proxy --cleanup` does.
 pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
-    let report = peers::cleanup_everything();
-    show(output, &WholeAnswer::from(&report), |_, _| match report.to_string() {
-        nothing if nothing.is_empty() => "nothing of Portolan's or kube-proxy's was programmed\n".into(),
+    show_report(output, &peers::cleanup_everything(), "nothing of Portolan's or kube-proxy's was programmed\n")
+}
+
+fn show_report(output: &OutputFlags, report: &Report, nothing: &str) -> anyhow::Result<u8> {
+    show(output, &WholeAnswer::from(report), |_, _| match report.to_string() {
+        text if text.is_empty() => nothing.into(),
         text => text,
     })?;
     Ok(if report.is_complete() { SUCCESS } else { FAILURE })

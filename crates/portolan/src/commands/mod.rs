@@ -7,8 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
-use portolan_dataplane::nftables::{self, Nftables, NftablesKernel, listing};
-use portolan_explain::{PacketQuestion, Style, difference, explain_packet, verify_answer};
+use portolan_explain::{PacketQuestion, Style};
 use portolan_plan::Plan;
 use portolan_source::Options;
 use serde::Serialize;
@@ -19,6 +18,7 @@ use crate::flags::{
     DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, TrafficFlags,
     VerifyFlags,
 };
+use crate::modes::{ModeSettings, Spelling, spelling};
 use crate::offline::load;
 
 pub use cleanup::{cleanup, cleanup_all};
@@ -43,8 +43,9 @@ fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
     load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests).map(Some)
 }
 
-fn mode(traffic: &TrafficFlags) -> Nftables {
-    Nftables::new(traffic.masquerade_bit)
+fn mode(traffic: &TrafficFlags) -> Box<dyn Spelling> {
+    let TrafficFlags { proxy_mode, masquerade_bit, .. } = *traffic;
+    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true })
 }
 
 /// Colour is for terminals only.
@@ -70,9 +71,9 @@ fn write_out(text: &str) -> anyhow::Result<()> {
 
 pub fn render(flags: &RenderFlags) -> anyhow::Result<u8> {
     let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests)?;
-    let objects = portolan_dataplane::render(&mode(&flags.traffic), &plan);
-    let rendered: Vec<RenderedObject> = objects.0.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
-    show(&flags.output, &rendered, |_, _| listing(&objects))?;
+    let (listing, objects) = mode(&flags.traffic).render(&plan);
+    let rendered: Vec<RenderedObject> = objects.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
+    show(&flags.output, &rendered, |_, _| listing)?;
     Ok(SUCCESS)
 }
 
@@ -83,9 +84,8 @@ struct RenderedObject {
 }
 
 impl RenderedObject {
-    fn new(key: &nftables::Key, value: &nftables::Value) -> Self {
-        let text = value.to_string();
-        let lines = text.lines().map(|line| line.trim().trim_start_matches(": ").to_string());
+    fn new(key: &str, value: &str) -> Self {
+        let lines = value.lines().map(|line| line.trim().trim_start_matches(": ").to_string());
         Self { object: key.to_string(), content: lines.filter(|line| !line.is_empty()).collect() }
     }
 }
@@ -94,11 +94,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
     let question = packet_question(flags)?;
     let packet = question.packet().map_err(|mistake| anyhow!(mistake))?;
     let answer = match offline(&flags.question)? {
-        Some(plan) => {
-            let mode = mode(&flags.question.traffic);
-            let objects = portolan_dataplane::render(&mode, &plan);
-            explain_packet(&mode, &plan, &objects, "the objects that would be programmed", &packet)
-        }
+        Some(plan) => mode(&flags.question.traffic).explain_offline(&plan, &packet),
         None => match ask(&flags.question.control.control_socket, &Question::Packet(question))? {
             Answer::Packet(answer) => *answer,
             other => return unexpected(&other),
@@ -139,15 +135,7 @@ pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
 
 pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
     let answer = match offline(&flags.question)? {
-        Some(plan) => {
-            let mode = mode(&flags.question.traffic);
-            let mending = portolan_dataplane::verify(&mode, &mut NftablesKernel::open()?, &plan)?;
-            verify_answer(
-                flags.question.traffic.proxy_mode.name(),
-                portolan_dataplane::render(&mode, &plan).0.len(),
-                &mending,
-            )
-        }
+        Some(plan) => mode(&flags.question.traffic).verify(&plan)?,
         None => match ask(&flags.question.control.control_socket, &Question::Verify)? {
             Answer::Verify(answer) => answer,
             other => return unexpected(&other),
@@ -169,7 +157,7 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
     } else {
         let before = load_from(facts, traffic, &flags.from)?;
         let after = load_from(facts, traffic, &facts.manifests.manifests)?;
-        difference(&mode(traffic), &before, &after)
+        mode(traffic).difference(&before, &after)
     };
     show(output, &answer, |answer, style| answer.text(style))?;
     Ok(if answer.is_empty() { SUCCESS } else { DIFFERENT })

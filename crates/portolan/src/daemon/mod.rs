@@ -18,10 +18,12 @@ use portolan_dataplane::SyncReport;
 use portolan_dataplane::peers::Takeover;
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
+use portolan_status::ReadTraffic;
 
 use crate::commands::{FAILURE, SUCCESS};
 use crate::control::{self, Published};
 use crate::duties;
+use crate::flags::Mode;
 use crate::host;
 use crate::settings::Settings;
 
@@ -90,17 +92,18 @@ struct Due {
 impl Daemon {
     fn open(settings: Settings, events: SyncSender<Event>, start: Instant) -> anyhow::Result<Self> {
         let runtime = runtime::start()?;
-        let programmer = Programmer::open(&settings)?;
+        let mut programmer = Programmer::open(settings.mode_settings())?;
+        let takeover = Takeover::new(programmer.successor());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
         let published = Arc::new(Mutex::new(Published { plan: None, settings: settings.clone() }));
-        let read_traffic = traffic::reader(published.clone(), events.clone())?;
-        let surroundings = Surroundings::open(&settings, &facts, runtime, Some(read_traffic))?;
+        let read_traffic = read_traffic(&settings, &published, &events)?;
+        let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
             facts,
             addresses: host::addresses(),
             plan: Plan::default(),
             programmer,
-            takeover: Takeover::default(),
+            takeover,
             surroundings,
             published,
             events,
@@ -130,7 +133,9 @@ impl Daemon {
     /// Begins only after the first sync: while anybody listens, the kernel describes every element that is written,
     /// which would double the time of the largest write of all. What others did meanwhile shows in the check.
     fn watch_kernel(&mut self) {
-        let watched = events::watch_kernel(self.programmer.port_id(), self.events.clone());
+        self.watches_kernel = true;
+        let Some(port_id) = self.programmer.port_id() else { return };
+        let watched = events::watch_kernel(port_id, self.events.clone());
         self.watches_kernel = watched.is_ok();
         if let Err(error) = watched.and_then(|()| self.sync(Trust::NobodyElseWrote)) {
             let period = self.settings.sync_period;
@@ -225,8 +230,10 @@ impl Daemon {
         tracing::info!("the configuration has changed");
         crate::log::set(&settings.log);
         crate::log::tell(&settings.notices);
-        if settings.masquerade_bit != self.settings.masquerade_bit {
-            self.programmer.use_settings(&settings);
+        if settings.mode != self.settings.mode {
+            self.change_mode(&settings);
+        } else if settings.mode_settings() != self.settings.mode_settings() {
+            self.programmer.use_settings(settings.mode_settings());
         }
         if settings.facts != self.settings.facts {
             self.change_facts(&settings);
@@ -236,6 +243,18 @@ impl Daemon {
         self.surroundings.use_settings(&self.settings);
         self.published.lock().expect("nobody panics while publishing").settings = self.settings.clone();
         self.surroundings.status.metrics.config_reloaded(true);
+    }
+
+    /// The new mode's rules come first; once they are in force, those of the old one go.
+    fn change_mode(&mut self, settings: &Settings) {
+        tracing::info!("changing from mode {} to mode {}", self.settings.mode.name(), settings.mode.name());
+        match self.programmer.change_mode(settings.mode_settings()) {
+            Ok(()) => {
+                self.takeover = Takeover::new(self.programmer.successor());
+                self.watches_kernel = false;
+            }
+            Err(error) => tracing::error!("the mode stays as it is: {error:#}"),
+        }
     }
 
     /// Until the new source knows everything, the plan of the old one stays in force.
@@ -310,5 +329,17 @@ impl Daemon {
                 due.trust = Trust::Nothing;
             }
         }
+    }
+}
+
+/// Only nftables mode counts in the kernel.
+fn read_traffic(
+    settings: &Settings,
+    published: &Arc<Mutex<Published>>,
+    events: &SyncSender<Event>,
+) -> anyhow::Result<Option<ReadTraffic>> {
+    match settings.mode {
+        Mode::Nftables => traffic::reader(published.clone(), events.clone()).map(Some),
+        Mode::Iptables => Ok(None),
     }
 }

@@ -3,17 +3,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
-use portolan_dataplane::traffic::{CountTraffic, Pair, Usage};
-use portolan_dataplane::{Error, Reconciler, SyncReport, forget_all_stale_flows, forget_flows};
+use portolan_dataplane::peers::Successor;
+use portolan_dataplane::traffic::{Pair, Usage};
+use portolan_dataplane::{Error, SyncReport, forget_all_stale_flows, forget_flows};
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
 
-use crate::settings::Settings;
+use crate::modes::{self, ModeSettings, Worker};
 
 /// What a sync may believe about the kernel without reading all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trust {
+pub(crate) enum Trust {
     /// It holds what we wrote; somebody else's changes would have been notified.
     #[default]
     OurMemory,
@@ -23,7 +23,7 @@ pub(super) enum Trust {
 }
 
 pub(super) struct Programmer {
-    reconciler: Reconciler<Nftables, NftablesKernel>,
+    worker: Box<dyn Worker>,
     conntrack: Conntrack,
     /// The plan whose stale flows have been forgotten; `None` until all flows have been looked at once.
     flows_of: Option<Plan>,
@@ -36,37 +36,39 @@ pub(super) struct Forgotten {
 }
 
 impl Programmer {
-    pub(super) fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let kernel = NftablesKernel::open().context("opening the kernel's tables")?;
+    pub(super) fn open(settings: ModeSettings) -> anyhow::Result<Self> {
         Ok(Self {
-            reconciler: Reconciler::new(mode(settings), kernel),
+            worker: modes::open(settings).context("opening the kernel's tables")?,
             conntrack: Conntrack::open().context("opening the kernel's connection table")?,
             flows_of: None,
         })
     }
 
     /// The next sync reads the kernel and says everything in the new way.
-    pub(super) fn use_settings(&mut self, settings: &Settings) {
-        self.reconciler.respell(mode(settings));
+    pub(super) fn use_settings(&mut self, settings: ModeSettings) {
+        self.worker.use_settings(settings);
     }
 
-    /// By this the kernel's notifications tell our own changes from those of others.
-    pub(super) fn port_id(&mut self) -> u32 {
-        self.reconciler.kernel().port_id()
+    /// Another mode does the work from now on. What the old one has programmed stays until the new one has.
+    pub(super) fn change_mode(&mut self, settings: ModeSettings) -> anyhow::Result<()> {
+        self.worker = modes::open(settings).context("opening the kernel's tables")?;
+        Ok(())
+    }
+
+    pub(super) fn port_id(&mut self) -> Option<u32> {
+        self.worker.port_id()
+    }
+
+    pub(super) fn successor(&mut self) -> Successor {
+        self.worker.successor()
     }
 
     pub(super) fn sync(&mut self, plan: &Plan, trust: Trust) -> anyhow::Result<SyncReport> {
-        let begin = Instant::now();
-        let clock = move || begin.elapsed();
-        Ok(match trust {
-            Trust::OurMemory => self.reconciler.sync(plan, &clock)?,
-            Trust::NobodyElseWrote => self.reconciler.sync_and_check(plan, &clock)?,
-            Trust::Nothing => self.reconciler.sync_everything(plan, &clock)?,
-        })
+        Ok(self.worker.sync(plan, trust)?)
     }
 
     pub(super) fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
-        self.reconciler.kernel().forget_counts(pairs)
+        self.worker.forget_counts(pairs)
     }
 
     /// UDP flows that lead to what is gone would keep their clients from what is there now.
@@ -79,10 +81,4 @@ impl Programmer {
         self.flows_of = Some(plan.clone());
         Ok(Forgotten { flows, time: begin.elapsed() })
     }
-}
-
-/// The mode as it is configured.
-pub(crate) fn mode(settings: &Settings) -> Nftables {
-    let mode = Nftables::new(settings.masquerade_bit);
-    if settings.traffic_counters { mode } else { mode.without_traffic_counters() }
 }

@@ -5,6 +5,7 @@ mod churn;
 mod commands;
 mod files;
 mod flows;
+mod iptables;
 mod life;
 mod node;
 mod poll;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use portolan_testkit::Protocol;
+use portolan_testkit::{Protocol, topology};
 
 use crate::node::{Node, WEB_IP, service, web};
 use crate::poll::until;
@@ -60,11 +60,15 @@ fn node_ports_answer_at_loopback_where_kube_proxy_would_have() {
     node.start_with(&["--proxy-mode", "iptables"]);
     assert_eq!(node.answer("node-a", "127.0.0.1:30080", Protocol::Tcp), "pod-b1");
     assert_eq!(node_port_answer(&node, "203.0.113.1"), "pod-b1");
-    assert!(node.nft("list chain ip portolan guard-loopback").contains("127.0.0.0/8 drop"));
+    let guard = |node: &Node| {
+        let words = ["iptables-nft-save", "-t", "filter"];
+        node.lab.host(topology::NODE).command(&words).unwrap().contains("block incoming localnet connections")
+    };
+    assert!(guard(&node));
     node.stop();
     node.start_with(&["--proxy-mode", "iptables", "--iptables-localhost-nodeports=false"]);
     assert_eq!(node.answer("node-a", "127.0.0.1:30080", Protocol::Tcp), "refused");
-    assert!(!node.nft("list table ip portolan").contains("guard-loopback"));
+    assert!(!guard(&node));
 }
 
 #[test]

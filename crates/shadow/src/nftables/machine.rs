@@ -9,7 +9,7 @@ use portolan_kernel::nftables::{
 use portolan_plan::NodePlan;
 
 use super::Table;
-use crate::walk::{Branch, Verdict};
+use portolan_dataplane::walk::{Branch, Verdict};
 
 /// What one rule does with one branch.
 pub(super) enum Step {

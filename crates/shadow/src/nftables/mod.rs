@@ -12,7 +12,9 @@ use portolan_kernel::nftables::{ChainKind, Expression, Hook as ChainHook, HookPo
 use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan};
 
-use crate::walk::{Branch, Entry, Hook, PeerFrontend, Rules, Verdict};
+use portolan_dataplane::walk::{Branch, Entry, Hook, Rules, Verdict};
+
+use crate::peer::{Frontends, PeerFrontend};
 use machine::{Step, run_rule};
 pub(crate) use read::read;
 use sets::Set;
@@ -119,7 +121,9 @@ impl Rules for Nftables {
         }
         outcomes
     }
+}
 
+impl Frontends for Nftables {
     fn frontends(&self) -> Vec<PeerFrontend> {
         let of_table = |(family, table): (&Family, &Table)| {
             let vips = ["service-ips", "no-endpoint-services", "firewall-ips"];

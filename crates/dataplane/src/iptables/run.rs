@@ -1,52 +1,46 @@
-//! kube-proxy's iptables mode: what `iptables-save` prints, run on a packet.
-
-mod rule;
+//! Rules as `iptables-save` prints them, run on a packet. What chains are for is not known here.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use portolan_dataplane::peers::save::{SavedTable, parse_save};
-use portolan_model::Protocol;
-use portolan_plan::{FrontendAddress, NodePlan};
+use portolan_model::{Family, Protocol};
+use portolan_plan::NodePlan;
 
-use crate::walk::{Branch, Entry, Hook, PeerFrontend, Rules, Verdict};
-use rule::{Action, Matching, Rule};
+use super::condition::{Action, Matching, Rule};
+use crate::walk::{Branch, Entry, Hook, Met, Rules, Verdict};
 
 /// Both families' tables. A chain is found by family, table and name.
 #[derive(Default)]
-pub(crate) struct Iptables {
-    chains: HashMap<(bool, String, String), Chain>,
-    /// Rules of kube-proxy with something in them that is not understood, as text.
-    pub(crate) unknown: Vec<String>,
+pub struct RuleBook {
+    chains: HashMap<(Family, Arc<str>, Arc<str>), Chain>,
+    /// Rules with something in them that is not understood, as text.
+    pub unknown: Vec<String>,
 }
 
 /// Rules for one exact destination are found by it: a node may have tens of thousands in one chain.
 #[derive(Default)]
 struct Chain {
-    rules: Vec<Rule>,
+    rules: Vec<(Rule, Arc<str>)>,
     exact: HashMap<(Option<IpAddr>, Protocol, u16), Vec<usize>>,
     general: Vec<usize>,
 }
 
-/// Rules of others in the built-in chains are not run: they are the same under any proxy.
-fn is_relevant(chain: &str, target: Option<&str>) -> bool {
-    chain.starts_with("KUBE-") || target.is_some_and(|target| target.starts_with("KUBE-") && target != "KUBE-FIREWALL")
-}
+impl RuleBook {
+    pub fn add(&mut self, family: Family, table: &str, chain: &str, text: &str) {
+        let rule = Rule::parse(text);
+        self.unknown.extend(rule.unknown.iter().map(|what| format!("{what} in {chain} {text}")));
+        self.chains.entry((family, table.into(), chain.into())).or_default().push(rule, text.into());
+    }
 
-impl Iptables {
-    pub(crate) fn add(&mut self, is_ipv6: bool, text: &str) {
-        for SavedTable { name, rules, .. } in parse_save(text) {
-            for saved in rules.iter().filter(|rule| is_relevant(&rule.chain, rule.target())) {
-                let rule = Rule::parse(&saved.words);
-                self.unknown
-                    .extend(rule.unknown.iter().map(|what| format!("{what} in {} {}", saved.chain, saved.text)));
-                self.chains.entry((is_ipv6, name.clone(), saved.chain.clone())).or_default().push(rule);
-            }
-        }
+    /// What the rules of a chain are about, each with its comment.
+    pub fn matchings(&self, family: Family, table: &str, chain: &str) -> Vec<(Matching, &str)> {
+        let chain = self.chains.get(&(family, table.into(), chain.into()));
+        chain.iter().flat_map(|chain| &chain.rules).map(|(rule, _)| (rule.matching, rule.comment.as_str())).collect()
     }
 
     fn chain(&self, branch: &Branch, table: &str, name: &str) -> Option<&Chain> {
-        self.chains.get(&(branch.packet.destination.is_ipv6(), table.to_owned(), name.to_owned()))
+        self.chains.get(&(Family::of(branch.packet.destination), table.into(), name.into()))
     }
 
     /// Gives the branches that come back from the chain; those that do not are put into `ended`.
@@ -56,12 +50,14 @@ impl Iptables {
         };
         let mut returned = Vec::new();
         let mut live = vec![branch];
-        for rule in chain.candidates(&live[0]) {
+        let name: Arc<str> = name.into();
+        for (rule, text) in chain.candidates(&live[0]) {
             let mut next = Vec::new();
             for branch in live {
                 let (matched, unmatched) = rule.split(branch, at.node);
                 next.extend(unmatched);
-                if let Some(branch) = matched {
+                if let Some(mut branch) = matched {
+                    branch.path.push(Met { chain: name.clone(), rule: text.clone() });
                     self.act(at, rule, branch, Lists { next: &mut next, returned: &mut returned, ended });
                 }
             }
@@ -99,7 +95,7 @@ struct Lists<'a> {
 }
 
 impl Chain {
-    fn push(&mut self, rule: Rule) {
+    fn push(&mut self, rule: Rule, text: Arc<str>) {
         let index = self.rules.len();
         match rule.matching {
             Matching { destination, protocol: Some(protocol), port: Some(port) } => {
@@ -107,11 +103,11 @@ impl Chain {
             }
             _ => self.general.push(index),
         }
-        self.rules.push(rule);
+        self.rules.push((rule, text));
     }
 
     /// The rules that may match, in their order.
-    fn candidates<'a>(&'a self, branch: &Branch) -> Vec<&'a Rule> {
+    fn candidates<'a>(&'a self, branch: &Branch) -> Vec<&'a (Rule, Arc<str>)> {
         let packet = &branch.packet;
         let of = |destination| self.exact.get(&(destination, packet.protocol, packet.port)).into_iter().flatten();
         let exact = of(Some(packet.destination)).chain(of(None));
@@ -121,7 +117,7 @@ impl Chain {
     }
 }
 
-impl Rules for Iptables {
+impl Rules for RuleBook {
     fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)> {
         let (table, chain) = match hook {
             Hook::Early(_) => return vec![(branch, Verdict::Continue)],
@@ -136,28 +132,5 @@ impl Rules for Iptables {
         let returned = self.run_chain(&Place { table, node }, chain, branch, &mut ended);
         ended.extend(returned.into_iter().map(|branch| (branch, Verdict::Continue)));
         ended
-    }
-
-    fn frontends(&self) -> Vec<PeerFrontend> {
-        let listed = ["KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-NODEPORTS"];
-        let of_chain = |((is_ipv6, table, name), chain): (&(bool, String, String), &'_ Chain)| {
-            let is_listed = listed.contains(&name.as_str()) && !(table == "filter" && name == "KUBE-NODEPORTS");
-            let rules = chain.rules.iter().filter(move |_| is_listed);
-            rules.filter_map(|rule| rule.frontend(*is_ipv6)).collect::<Vec<_>>()
-        };
-        self.chains.iter().flat_map(of_chain).collect()
-    }
-}
-
-impl Rule {
-    /// Rules of node ports name no address, or all of loopback.
-    fn frontend(&self, is_ipv6: bool) -> Option<PeerFrontend> {
-        let Matching { destination, protocol, port } = self.matching;
-        let family = if is_ipv6 { portolan_model::Family::V6 } else { portolan_model::Family::V4 };
-        let port = port?;
-        let address =
-            destination.map_or(FrontendAddress::NodePort(port), |address| FrontendAddress::Vip(address, port));
-        let service = self.comment.split_whitespace().next().unwrap_or_default().to_owned();
-        Some(PeerFrontend { family, address, protocol: protocol?, service })
     }
 }

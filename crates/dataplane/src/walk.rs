@@ -1,15 +1,14 @@
 //! A packet's way past the kernel's hooks, with every random branch followed.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use portolan_model::{Family, Protocol};
-use portolan_plan::{FrontendAddress, NodePlan, Packet};
-
-use crate::behaviour::{Behaviour, Choice, End};
+use portolan_plan::{NodePlan, Packet};
 
 /// Where rules are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hook {
+pub enum Hook {
     /// Filters that come before translation.
     Early(Entry),
     Translate(Entry),
@@ -20,7 +19,7 @@ pub(crate) enum Hook {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     /// It arrives on an interface.
     Prerouting,
     /// The node itself sends it.
@@ -29,16 +28,52 @@ pub(crate) enum Entry {
 
 /// One branch of what may happen.
 #[derive(Clone, Debug)]
-pub(crate) struct Branch {
-    pub(crate) packet: Packet,
-    pub(crate) translated: bool,
-    pub(crate) mark: u32,
-    pub(crate) share: f64,
-    pub(crate) affinity: Option<u32>,
+pub struct Branch {
+    pub packet: Packet,
+    pub translated: bool,
+    pub mark: u32,
+    pub share: f64,
+    pub affinity: Option<u32>,
+    /// The rules that it has met.
+    pub path: Vec<Met>,
+}
+
+/// A rule that matched, in its chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met {
+    pub chain: Arc<str>,
+    pub rule: Arc<str>,
+}
+
+/// All that may happen.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub endings: Vec<Ending>,
+    /// How long a client is remembered, in seconds.
+    pub affinity: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Ending {
+    pub end: End,
+    /// Whether the endpoint sees an address of the node as the source.
+    pub masquerade: bool,
+    /// How likely it is, from 0 to 1.
+    pub share: f64,
+    pub path: Vec<Met>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    Forward(SocketAddr),
+    Reject,
+    Drop,
+    /// It goes on as it came.
+    Pass,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Nothing stops it.
     Continue,
     Translate(SocketAddr),
@@ -47,35 +82,35 @@ pub(crate) enum Verdict {
     Reject,
 }
 
-/// An address that kube-proxy's rules have something to say about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PeerFrontend {
-    pub(crate) family: Family,
-    pub(crate) address: FrontendAddress,
-    pub(crate) protocol: Protocol,
-    /// The Service, as far as the rules tell.
-    pub(crate) service: String,
+impl fmt::Display for End {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forward(endpoint) => write!(formatter, "to {endpoint}"),
+            Self::Reject => formatter.write_str("reject"),
+            Self::Drop => formatter.write_str("drop"),
+            Self::Pass => formatter.write_str("not handled"),
+        }
+    }
 }
 
 /// Rules of one kind that can be run on a packet.
-pub(crate) trait Rules {
+pub trait Rules {
     fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)>;
-    fn frontends(&self) -> Vec<PeerFrontend>;
 }
 
-pub(crate) fn walk(rules: &dyn Rules, node: &NodePlan, packet: &Packet) -> Behaviour {
-    let mut walk = Walk { rules, node, endings: Vec::new(), affinity: None };
-    let start = Branch { packet: packet.clone(), translated: false, mark: 0, share: 1.0, affinity: None };
+pub fn walk(rules: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
+    let mut walk = Walk { rules, node, outcome: Outcome::default() };
+    let start =
+        Branch { packet: packet.clone(), translated: false, mark: 0, share: 1.0, affinity: None, path: Vec::new() };
     let is_own = packet.interface.is_none() && node.owns(packet.source);
     walk.enter(start, if is_own { Entry::Output } else { Entry::Prerouting });
-    Behaviour::new(walk.endings, walk.affinity)
+    walk.outcome
 }
 
 struct Walk<'a> {
     rules: &'a dyn Rules,
     node: &'a NodePlan,
-    endings: Vec<Choice>,
-    affinity: Option<u32>,
+    outcome: Outcome,
 }
 
 impl Walk<'_> {
@@ -135,7 +170,8 @@ impl Walk<'_> {
     }
 
     fn end(&mut self, branch: &Branch, end: End, masquerade: bool) {
-        self.affinity = self.affinity.or(branch.affinity);
-        self.endings.push(Choice { end, masquerade, share: branch.share });
+        self.outcome.affinity = self.outcome.affinity.or(branch.affinity);
+        let (share, path) = (branch.share, branch.path.clone());
+        self.outcome.endings.push(Ending { end, masquerade, share, path });
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use portolan_model::{IpNet, Protocol};
 use portolan_plan::NodePlan;
 
+use super::save::words;
 use crate::walk::{Branch, Verdict};
 
 pub(super) struct Rule {
@@ -17,10 +18,10 @@ pub(super) struct Rule {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Matching {
-    pub(super) destination: Option<IpAddr>,
-    pub(super) protocol: Option<Protocol>,
-    pub(super) port: Option<u16>,
+pub struct Matching {
+    pub destination: Option<IpAddr>,
+    pub protocol: Option<Protocol>,
+    pub port: Option<u16>,
 }
 
 /// Each is kept with whether it is to hold.
@@ -57,7 +58,7 @@ pub(super) enum Action {
 
 impl Rule {
     /// A rule with something that is not understood never matches, and says so.
-    pub(super) fn parse(words: &[String]) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut rule = Self {
             conditions: Vec::new(),
             matching: Matching::default(),
@@ -65,6 +66,7 @@ impl Rule {
             comment: String::new(),
             unknown: None,
         };
+        let words = words(text);
         let mut words = words.iter().map(String::as_str);
         let mut holds = true;
         while let Some(word) = words.next() {

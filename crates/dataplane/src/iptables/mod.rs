@@ -1,0 +1,80 @@
+//! iptables mode: kube-proxy's own tables, chains, comments, marks and names, written by `iptables-restore`.
+//!
+//! ```text
+//! nat PREROUTING ─┐
+//! nat OUTPUT ─────┴► KUBE-SERVICES ─┬► KUBE-SVC-… ─► KUBE-SEP-… ─► DNAT
+//!                    (one rule per  ├► KUBE-EXT-… ─► KUBE-SVC-…, KUBE-SVL-…
+//!                     frontend)     ├► KUBE-FW-… ─► KUBE-EXT-…
+//!                                   └► KUBE-NODEPORTS ─► KUBE-EXT-…
+//! nat POSTROUTING ─► KUBE-POSTROUTING: masquerade what KUBE-MARK-MASQ has marked
+//! filter INPUT, FORWARD, OUTPUT: what should have been translated and was not is refused
+//! ```
+
+mod apply;
+mod chains;
+mod condition;
+mod names;
+mod objects;
+mod programs;
+mod read;
+mod render;
+mod rule;
+mod run;
+pub mod save;
+mod script;
+mod trace;
+
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+
+pub use apply::IptablesKernel;
+pub use condition::Matching;
+pub use objects::{Key, Place, Table, Value};
+pub use programs::{Choice, Variant, choose};
+pub use run::RuleBook;
+pub use script::listing;
+
+use crate::{Dataplane, Objects};
+
+/// The mode and what can be configured about it.
+pub struct Iptables {
+    /// The bit of the packet mark that says "masquerade".
+    mark: u32,
+    /// Whether packets that connection tracking cannot place are dropped.
+    drops_invalid: bool,
+}
+
+impl Iptables {
+    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    pub fn new(masquerade_bit: u8) -> Self {
+        Self { mark: 1 << (masquerade_bit & 31), drops_invalid: true }
+    }
+
+    /// For kernels that are set to be liberal about sequence numbers, and so call nothing invalid for them.
+    pub fn without_dropping_invalid(mut self) -> Self {
+        self.drops_invalid = false;
+        self
+    }
+}
+
+impl Dataplane for Iptables {
+    type Key = Key;
+    type Value = Value;
+
+    fn render_node(&self, node: &NodePlan) -> Objects<Self> {
+        Objects(Family::BOTH.into_iter().flat_map(|family| chains::node(self, family, node.family(family))).collect())
+    }
+
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
+        Objects(render::service(node, service).into_iter().collect())
+    }
+
+    /// The address of a Service is refused once, whatever the number of its ports.
+    fn is_shared(&self, key: &Key) -> bool {
+        matches!(key, Key::Rule(place, ..) if &*place.chain == names::CLUSTER_IPS)
+    }
+
+    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, node, packet)
+    }
+}

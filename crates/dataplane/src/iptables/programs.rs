@@ -1,0 +1,175 @@
+//! The programs of iptables, which come in two variants that know nothing of each other's rules.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::{Command, Output, Stdio};
+
+use portolan_model::Family;
+
+use crate::Error;
+
+/// How long the programs wait for others that hold the lock of iptables.
+pub(super) const LOCK_SECONDS: &str = "5";
+/// Chains by which kubelet shows the variant that it uses.
+const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// Rules are kept in nf_tables.
+    Nft,
+    /// Rules are kept in the tables of old.
+    Legacy,
+}
+
+impl Variant {
+    pub const BOTH: [Self; 2] = [Self::Nft, Self::Legacy];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nft => "nft",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Which variant to use, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub variant: Variant,
+    pub because: String,
+    /// Both hold rules, so that packets meet both.
+    pub both_hold_rules: bool,
+}
+
+/// What is known of one variant on this machine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holds {
+    is_installed: bool,
+    has_hint: bool,
+    rules: usize,
+}
+
+/// Looks where kubelet keeps its hints, then where there are rules, then which one `iptables` itself is.
+pub fn choose() -> Result<Choice, Error> {
+    let [nft, legacy] = Variant::BOTH.map(look);
+    if !nft.is_installed && !legacy.is_installed {
+        return Err(Error::Program {
+            attempted: "looking for iptables-nft-restore or iptables-legacy-restore".into(),
+            reason: "neither is installed; install the package iptables, or use another --proxy-mode".into(),
+        });
+    }
+    Ok(decide(nft, legacy, plain_is_nft()))
+}
+
+fn decide(nft: Holds, legacy: Holds, plain_is_nft: bool) -> Choice {
+    let (variant, because) = match (nft, legacy) {
+        (_, Holds { is_installed: false, .. }) => (Variant::Nft, "it is the one that is installed"),
+        (Holds { is_installed: false, .. }, _) => (Variant::Legacy, "it is the one that is installed"),
+        (Holds { has_hint: true, .. }, _) => (Variant::Nft, "kubelet uses it"),
+        (_, Holds { has_hint: true, .. }) => (Variant::Legacy, "kubelet uses it"),
+        (Holds { rules: 0, .. }, Holds { rules: 1.., .. }) => (Variant::Legacy, "it is the one with rules"),
+        (Holds { rules: 1.., .. }, Holds { rules: 0, .. }) => (Variant::Nft, "it is the one with rules"),
+        _ if plain_is_nft => (Variant::Nft, "the program iptables is of this variant"),
+        _ => (Variant::Legacy, "the program iptables is of this variant"),
+    };
+    Choice { variant, because: because.into(), both_hold_rules: nft.rules > 0 && legacy.rules > 0 }
+}
+
+/// Reading the old tables would make them, so that they are only read where the kernel has any.
+fn look(variant: Variant) -> Holds {
+    let is_installed = output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok();
+    if !is_installed || (variant == Variant::Legacy && !legacy_is_in_use()) {
+        return Holds { is_installed, ..Holds::default() };
+    }
+    let saved = output_of(&program(Family::V4, variant, "save"), &[], "");
+    let text = saved.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let has_hint = HINTS.iter().any(|hint| text.lines().any(|line| line.starts_with(&format!(":{hint} "))));
+    Holds { is_installed, has_hint, rules: text.lines().filter(|line| line.starts_with("-A ")).count() }
+}
+
+fn legacy_is_in_use() -> bool {
+    let names = std::fs::read_to_string("/proc/thread-self/net/ip_tables_names");
+    names.is_ok_and(|names| !names.trim().is_empty())
+}
+
+fn plain_is_nft() -> bool {
+    output_of("iptables", &["--version"], "")
+        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
+}
+
+pub(super) fn program(family: Family, variant: Variant, what: &str) -> String {
+    let base = if family == Family::V4 { "iptables" } else { "ip6tables" };
+    format!("{base}-{variant}-{what}")
+}
+
+/// Runs a program without a shell, and gives what it prints.
+pub(super) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, Error> {
+    let attempted = || format!("running {program} {}", flags.join(" "));
+    let output = output_of(program, flags, input).map_err(|error| Error::Program {
+        attempted: attempted(),
+        reason: format!("{error}; is the package iptables installed?"),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Program { attempted: attempted(), reason: explained(&said, input, output.status.code()) })
+}
+
+const LOCKED: i32 = 4;
+
+/// The programs name the line that they could not take; a reader wants to see it.
+fn explained(said: &str, input: &str, status: Option<i32>) -> String {
+    let number = said.split("line").nth(1).and_then(|rest| {
+        rest.trim_start_matches([':', ' ']).split(|it: char| !it.is_ascii_digit()).next()?.parse::<usize>().ok()
+    });
+    let line = number.and_then(|number| input.lines().nth(number.checked_sub(1)?));
+    let locked =
+        if status == Some(LOCKED) { " (somebody else holds the lock of iptables, or memory is short)" } else { "" };
+    match line {
+        Some(line) => format!("{said}{locked}; the line is: {line}"),
+        None => format!("{said}{locked}"),
+    }
+}
+
+fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
+    let mut command = Command::new(program);
+    let mut child = command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let stdin = child.stdin.take();
+    std::thread::scope(|scope| {
+        scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
+        child.wait_with_output()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(has_hint: bool, rules: usize) -> Holds {
+        Holds { is_installed: true, has_hint, rules }
+    }
+
+    #[test]
+    fn kubelets_hint_counts_most_and_rules_more_than_habit() {
+        let variant = |nft, legacy, plain| decide(nft, legacy, plain).variant;
+        assert_eq!(variant(holds(false, 9), holds(true, 1), true), Variant::Legacy);
+        assert_eq!(variant(holds(true, 1), holds(false, 9), false), Variant::Nft);
+        assert_eq!(variant(holds(false, 0), holds(false, 9), true), Variant::Legacy);
+        assert_eq!(variant(holds(false, 0), holds(false, 0), true), Variant::Nft);
+        assert_eq!(variant(holds(false, 0), Holds::default(), false), Variant::Nft);
+        assert!(decide(holds(false, 1), holds(false, 1), true).both_hold_rules);
+    }
+
+    #[test]
+    fn the_line_that_failed_is_shown() {
+        let said = explained("iptables-restore: line 2 failed", "*nat\n-A X -j Y\nCOMMIT\n", Some(1));
+        assert!(said.ends_with("the line is: -A X -j Y"), "{said}");
+    }
+}

@@ -1,0 +1,191 @@
+//! Builds rules, word by word, in the very form in which `iptables-save` prints them: what is read back is compared as
+//! text, and the tracer runs the same text.
+
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use portolan_model::{Family, IpNet, Protocol};
+use portolan_plan::LocalDetector;
+
+/// What follows `-A CHAIN`. `iptables-save` prints addresses, interfaces and the protocol first, whatever the order in
+/// which they were given.
+#[derive(Default)]
+pub(super) struct RuleBuilder {
+    source: String,
+    destination: String,
+    interface: String,
+    protocol: String,
+    rest: String,
+}
+
+pub(super) type Rule = Arc<str>;
+
+/// The longest comment that the kernel keeps is 255 bytes.
+const LONGEST_COMMENT: usize = 255;
+const PROBABILITY_UNIT: f64 = 2_147_483_648.0;
+
+pub(super) fn rule() -> RuleBuilder {
+    RuleBuilder::default()
+}
+
+impl RuleBuilder {
+    pub(super) fn source(mut self, range: IpNet) -> Self {
+        self.source = format!("-s {} ", shown(range));
+        self
+    }
+
+    pub(super) fn source_not(mut self, range: IpNet) -> Self {
+        self.source = format!("! -s {} ", shown(range));
+        self
+    }
+
+    pub(super) fn destination(mut self, range: IpNet) -> Self {
+        self.destination = format!("-d {} ", shown(range));
+        self
+    }
+
+    pub(super) fn destination_not(mut self, range: IpNet) -> Self {
+        self.destination = format!("! -d {} ", shown(range));
+        self
+    }
+
+    /// The rule is about this protocol; the words about ports come where they are asked for.
+    pub(super) fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = format!("-p {protocol} ");
+        self
+    }
+
+    pub(super) fn port(self, protocol: Protocol, port: u16) -> Self {
+        self.words(&format!("-m {protocol} --dport {port}"))
+    }
+
+    /// Goes on only for pods, or only for others.
+    pub(super) fn of_pods(mut self, detector: &LocalDetector, wanted: bool) -> Self {
+        let not = if wanted { "" } else { "! " };
+        match detector {
+            LocalDetector::Source(range) if wanted => return self.source(*range),
+            LocalDetector::Source(range) => return self.source_not(*range),
+            LocalDetector::Interface(name) => self.interface = format!("{not}-i {} ", interface(name)),
+            LocalDetector::InterfacePrefix(prefix) => {
+                self.interface = format!("{not}-i {} ", interface(&format!("{prefix}+")));
+            }
+        }
+        self
+    }
+
+    pub(super) fn comment(self, text: &str) -> Self {
+        let text = &text[..text.floor_char_boundary(LONGEST_COMMENT)];
+        self.words(&format!("-m comment --comment {}", quoted(text)))
+    }
+
+    pub(super) fn new_connections(self) -> Self {
+        self.words("-m conntrack --ctstate NEW")
+    }
+
+    pub(super) fn sent_by_node(self) -> Self {
+        self.words("-m addrtype --src-type LOCAL")
+    }
+
+    pub(super) fn sent_to_node(self) -> Self {
+        self.words("-m addrtype --dst-type LOCAL")
+    }
+
+    /// One in so many, as kube-proxy writes it: ten digits, which the kernel rounds to a multiple of 2⁻³¹.
+    pub(super) fn one_in(self, count: usize) -> Self {
+        let written: f64 = format!("{:.10}", 1.0 / count as f64).parse().expect("a printed number can be read");
+        let kept = (written * PROBABILITY_UNIT).round() / PROBABILITY_UNIT;
+        self.words(&format!("-m statistic --mode random --probability {kept:.11}"))
+    }
+
+    /// Goes on only for clients that were sent to this list within so many seconds.
+    pub(super) fn remembered(self, family: Family, list: &str, seconds: u32) -> Self {
+        let mask = host_mask(family);
+        self.words(&format!("-m recent --rcheck --seconds {seconds} --reap --name {list} --mask {mask} --rsource"))
+    }
+
+    pub(super) fn remember(self, family: Family, list: &str) -> Self {
+        self.words(&format!("-m recent --set --name {list} --mask {} --rsource", host_mask(family)))
+    }
+
+    pub(super) fn words(mut self, words: &str) -> Self {
+        _ = write!(self.rest, "{words} ");
+        self
+    }
+
+    pub(super) fn jump(self, chain: &str) -> Rule {
+        self.words(&format!("-j {chain}")).done()
+    }
+
+    pub(super) fn reject(self, family: Family) -> Rule {
+        let kind = if family == Family::V4 { "icmp" } else { "icmp6" };
+        self.words(&format!("-j REJECT --reject-with {kind}-port-unreachable")).done()
+    }
+
+    pub(super) fn translate(self, protocol: Protocol, endpoint: SocketAddr) -> Rule {
+        self.words(&format!("-m {protocol} -j DNAT --to-destination {endpoint}")).done()
+    }
+
+    pub(super) fn done(self) -> Rule {
+        let Self { source, destination, interface, protocol, rest } = self;
+        format!("{source}{destination}{interface}{protocol}{rest}").trim_end().into()
+    }
+}
+
+fn shown(range: IpNet) -> String {
+    range.trunc().to_string()
+}
+
+fn host_mask(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::from([255; 4]),
+        Family::V6 => IpAddr::from([255; 16]),
+    }
+}
+
+/// Names of interfaces are printed as they are, whatever is in them; blanks and slashes cannot be.
+fn interface(name: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_graphic() && !matches!(it, '"' | '\'' | '\\');
+    if name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
+}
+
+/// A word of a line, so that nothing in it can end the word or the line: in quotes unless it is plain, quotes and
+/// backslashes escaped, and anything that is not printable replaced.
+fn quoted(text: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let mut word = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' | '\'' => word.extend(['\\', character]),
+            other if other.is_control() => word.push('?'),
+            other => word.push(other),
+        }
+    }
+    word + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::iptables::save::parse_save;
+
+    #[test]
+    fn probabilities_are_as_listed() {
+        for (count, text) in [(3, "0.33333333349"), (2, "0.50000000000"), (7, "0.14285714272")] {
+            assert_eq!(&*rule().one_in(count).done(), format!("-m statistic --mode random --probability {text}"));
+        }
+    }
+
+    #[test]
+    fn hostile_words_stay_words() {
+        let hostile = "a\" -j ACCEPT\nCOMMIT\n*nat\\' $(x) \u{7f}";
+        let text = rule().comment(hostile).jump("DROP");
+        assert!(!text.contains('\n'));
+        let saved = &parse_save(&format!("*filter\n-A X {text}\nCOMMIT\n"))[0].rules[0];
+        assert_eq!(saved.target(), Some("DROP"));
+        assert_eq!(saved.words[3], "a\" -j ACCEPT?COMMIT?*nat\\' $(x) ?");
+    }
+}

@@ -1,0 +1,172 @@
+//! A change as input for `iptables-restore --noflush`, and objects as `iptables-save` would print them. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use portolan_model::Family;
+
+use super::Iptables;
+use super::names::Kind;
+use super::objects::{Key, Place, Table, Value};
+use crate::{Change, Objects};
+
+/// One call of the program. The kernel takes each table of it in one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Script {
+    pub(super) family: Family,
+    pub(super) text: String,
+    pub(super) tables: u32,
+}
+
+/// What one object asks for: chains that are made, or emptied if they are there; and lines in their order.
+struct Step {
+    table: Table,
+    declared: Option<String>,
+    lines: Vec<String>,
+}
+
+/// New chains come before what leads to them, and old ones go after it, so that the change can be cut into parts
+/// anywhere. A change that fits into one part is one step for each table.
+pub(super) fn scripts(change: &Change<Iptables>, longest: usize) -> Vec<Script> {
+    Family::BOTH.into_iter().flat_map(|family| parts(family, steps(family, change), longest)).collect()
+}
+
+fn parts(family: Family, steps: Vec<Step>, longest: usize) -> Vec<Script> {
+    let mut parts: Vec<Vec<Step>> = Vec::new();
+    let mut length = 0;
+    for step in steps {
+        let lines = step.lines.len() + 1;
+        if parts.is_empty() || length + lines > longest {
+            parts.push(Vec::new());
+            length = 0;
+        }
+        length += lines;
+        parts.last_mut().expect("one was just pushed").push(step);
+    }
+    parts.into_iter().map(|part| script(family, &part)).collect()
+}
+
+fn script(family: Family, steps: &[Step]) -> Script {
+    let mut script = Script { family, text: String::new(), tables: 0 };
+    for table in Table::ALL {
+        let of_table = || steps.iter().filter(|step| step.table == table);
+        if of_table().next().is_none() {
+            continue;
+        }
+        script.tables += 1;
+        _ = writeln!(script.text, "*{}", table.name());
+        of_table().filter_map(|step| step.declared.as_ref()).for_each(|chain| declare(&mut script.text, chain));
+        for line in of_table().flat_map(|step| &step.lines) {
+            script.text.push_str(line);
+            script.text.push('\n');
+        }
+        script.text.push_str("COMMIT\n");
+    }
+    script
+}
+
+fn declare(text: &mut String, chain: &str) {
+    _ = writeln!(text, ":{chain} - [0:0]");
+}
+
+fn steps(family: Family, change: &Change<Iptables>) -> Vec<Step> {
+    let of_family = |objects: &'_ BTreeMap<Key, Value>| -> Vec<(Key, Value)> {
+        objects.iter().filter(|(key, _)| key.place().family == family).map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let (added, removed) = (of_family(&change.added), of_family(&change.removed));
+    let mut steps = made_chains(&added, change);
+    steps.extend(removed.iter().filter_map(|(key, value)| taken_rules(key, value, change)));
+    steps.extend(added.iter().filter_map(|(key, _)| listed_rule(key)));
+    steps.extend(added.iter().filter_map(|(key, value)| new_tail(key, value, change)));
+    // Each is put first, so that the one that is to stand first comes last.
+    steps.extend(added.iter().rev().filter_map(|(key, _)| jump(key)));
+    steps.extend(gone_chains(&removed, change));
+    steps
+}
+
+/// Lists first: others jump to them. Chains of Services in the order in which they lead to each other.
+fn made_chains(added: &[(Key, Value)], change: &Change<Iptables>) -> Vec<Step> {
+    let lists = added.iter().filter_map(|(key, _)| match key {
+        Key::List(place) if !change.removed.contains_key(key) => Some(made(place, &[])),
+        _ => None,
+    });
+    let mut chains: Vec<(&Place, &Value)> = added
+        .iter()
+        .filter_map(|(key, value)| match key {
+            Key::Chain(place) => Some((place, value)),
+            _ => None,
+        })
+        .collect();
+    chains.sort_by_key(|(place, _)| Kind::of(&place.chain));
+    lists.chain(chains.into_iter().map(|(place, value)| made(place, value.as_rules()))).collect()
+}
+
+fn made(place: &Place, rules: &[std::sync::Arc<str>]) -> Step {
+    let lines = rules.iter().map(|rule| format!("-A {} {rule}", place.chain)).collect();
+    Step { table: place.table, declared: Some(place.chain.to_string()), lines }
+}
+
+fn line(place: &Place, line: String) -> Step {
+    Step { table: place.table, declared: None, lines: vec![line] }
+}
+
+/// Single rules that go. Those of a list that goes as a whole go with it.
+fn taken_rules(key: &Key, value: &Value, change: &Change<Iptables>) -> Option<Step> {
+    let goes = |place: &Place| is_gone(&Key::List(place.clone()), change);
+    match key {
+        Key::Rule(place, rule, _) | Key::Jump(place, _, rule) if !goes(place) => {
+            Some(line(place, format!("-D {} {rule}", place.chain)))
+        }
+        Key::List(place) if !goes(place) => {
+            let lines = value.as_rules().iter().map(|rule| format!("-D {} {rule}", place.chain)).collect();
+            Some(Step { table: place.table, declared: None, lines })
+        }
+        _ => None,
+    }
+}
+
+fn listed_rule(key: &Key) -> Option<Step> {
+    match key {
+        Key::Rule(place, rule, _) => Some(line(place, format!("-I {} {rule}", place.chain))),
+        _ => None,
+    }
+}
+
+fn new_tail(key: &Key, value: &Value, _: &Change<Iptables>) -> Option<Step> {
+    let Key::List(place) = key else { return None };
+    let lines: Vec<String> = value.as_rules().iter().map(|rule| format!("-A {} {rule}", place.chain)).collect();
+    (!lines.is_empty()).then_some(Step { table: place.table, declared: None, lines })
+}
+
+fn jump(key: &Key) -> Option<Step> {
+    match key {
+        Key::Jump(place, _, rule) => Some(line(place, format!("-I {} {rule}", place.chain))),
+        _ => None,
+    }
+}
+
+fn is_gone(key: &Key, change: &Change<Iptables>) -> bool {
+    change.removed.contains_key(key) && !change.added.contains_key(key)
+}
+
+fn gone_chains(removed: &[(Key, Value)], change: &Change<Iptables>) -> Vec<Step> {
+    let gone = removed.iter().filter(|(key, _)| matches!(key, Key::Chain(_) | Key::List(_)) && is_gone(key, change));
+    let mut places: Vec<&Place> = gone.map(|(key, _)| key.place()).collect();
+    places.sort_by_key(|place| std::cmp::Reverse(Kind::of(&place.chain)));
+    let step = |place: &&Place| Step {
+        table: place.table,
+        declared: Some(place.chain.to_string()),
+        lines: vec![format!("-X {}", place.chain)],
+    };
+    places.iter().map(step).collect()
+}
+
+/// Objects as the programs of both families would print them.
+pub fn listing(objects: &Objects<Iptables>) -> String {
+    let nothing = Change { removed: BTreeMap::new(), added: objects.0.clone() };
+    let part = |script: Script| {
+        let program = if script.family == Family::V4 { "iptables-save" } else { "ip6tables-save" };
+        format!("# {program}\n{}", script.text.replace("\n-I ", "\n-A "))
+    };
+    scripts(&nothing, usize::MAX).into_iter().map(part).collect()
+}
