@@ -9,6 +9,7 @@ use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
 use super::Nftables;
 use super::fields::{Field, NODE_PORT, VIP};
 use super::objects::Chain;
+use super::routes::standing_chains;
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
 
@@ -28,6 +29,7 @@ pub(super) type Named = (Arc<str>, Chain);
 pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) -> Vec<Named> {
     let mut chains: Vec<Named> = Refusal::ALL.map(|refusal| refusal_chain(family, refusal)).into();
     chains.push((DISPATCH.into(), regular(dispatch_rules(family, plan))));
+    chains.extend(standing_chains(family));
     for (name, point) in [("nat-prerouting", HookPoint::Prerouting), ("nat-output", HookPoint::Output)] {
         let rules = vec![rule(family).jump(&DISPATCH.into())];
         chains.push((name.into(), base(ChainKind::Nat, point, TRANSLATE, rules)));

@@ -48,7 +48,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The names of all chains on the way, without building them.
+    /// The names of all chains on the way that are not there anyway, without building them.
     pub(super) fn chains(&self) -> Vec<(Arc<str>, Part)> {
         let mut chains = Vec::new();
         if self.flags.has_sources {
@@ -57,7 +57,7 @@ impl Shape<'_> {
         if !self.is_plain() {
             chains.push((self.routes_name(), Part::Routes));
         }
-        for pool in self.pools() {
+        for pool in self.pools().filter(|pool| !self.is_standing(*pool)) {
             chains.push((self.pool_name(pool), Part::Pool(pool)));
         }
         chains
@@ -69,6 +69,11 @@ impl Shape<'_> {
             Part::Routes => (self.routes_name(), regular(self.route_rules())),
             Part::Pool(pool) => (self.pool_name(pool), regular(self.pool_rules(pool))),
         }
+    }
+
+    fn is_standing(&self, pool: Pool) -> bool {
+        let Flags { is_node_port, remembers_clients, .. } = self.flags;
+        !is_node_port && !remembers_clients && self.size(pool) <= STANDING
     }
 
     fn pools(&self) -> impl Iterator<Item = Pool> {
@@ -147,25 +152,41 @@ impl Shape<'_> {
         mark.into_iter().chain([test().go_to(&self.target(route.verdict))]).collect()
     }
 
-    /// The last rule only meets packets that fall into the moment of a change: without it they would go on
-    /// untranslated and the kernel would remember them so; dropped, the client's next packet finds the new state.
     fn pool_rules(&self, pool: Pool) -> Vec<Rule> {
-        let (slots, offset) = (self.size(pool) as u32, if pool == Pool::Local { LOCAL_OFFSET } else { 0 });
-        let (fields, set): (&[Field], _) = match self.flags.is_node_port {
-            true => (NODE_PORT, SetName::NodePortEndpoints),
-            false => (VIP, SetName::Endpoints),
-        };
-        let client = &[Field::Source, Field::Destination, Field::Protocol, Field::Port];
-        let remembered = || rule(self.family).translate(client, None, SetName::Affinity);
-        let draw = match self.flags.remembers_clients {
-            true => Draw::ByClient { slots, offset },
-            false => Draw::Random { slots, offset },
-        };
-        let mut rules: Vec<Rule> = self.flags.remembers_clients.then(remembered).into_iter().collect();
-        rules.push(rule(self.family).translate(fields, Some(draw), set));
-        rules.push(rule(self.family).drop());
-        rules
+        pool_rules(self.family, self.flags, pool, self.size(pool) as u32)
     }
+}
+
+/// Pool chains of this many endpoints stand ready. A new one would make the kernel look at every element of the map of
+/// endpoints, because that is what it does when a rule begins to use a map.
+pub(super) const STANDING: usize = 8;
+
+pub(super) fn standing_chains(family: Family) -> impl Iterator<Item = Named> {
+    let pools = [Pool::Cluster, Pool::Local].into_iter().flat_map(|pool| (1..=STANDING).map(move |size| (pool, size)));
+    pools.map(move |(pool, size)| {
+        let name = format!("{pool}-{size}").into();
+        (name, regular(pool_rules(family, Flags::default(), pool, size as u32)))
+    })
+}
+
+/// The last rule only meets packets that fall into the moment of a change: without it they would go on
+/// untranslated and the kernel would remember them so; dropped, the client's next packet finds the new state.
+fn pool_rules(family: Family, flags: Flags, pool: Pool, slots: u32) -> Vec<Rule> {
+    let offset = if pool == Pool::Local { LOCAL_OFFSET } else { 0 };
+    let (fields, set): (&[Field], _) = match flags.is_node_port {
+        true => (NODE_PORT, SetName::NodePortEndpoints),
+        false => (VIP, SetName::Endpoints),
+    };
+    let client = &[Field::Source, Field::Destination, Field::Protocol, Field::Port];
+    let remembered = || rule(family).translate(client, None, SetName::Affinity);
+    let draw = match flags.remembers_clients {
+        true => Draw::ByClient { slots, offset },
+        false => Draw::Random { slots, offset },
+    };
+    let mut rules: Vec<Rule> = flags.remembers_clients.then(remembered).into_iter().collect();
+    rules.push(rule(family).translate(fields, Some(draw), set));
+    rules.push(rule(family).drop());
+    rules
 }
 
 /// Which of a shape's chains.

@@ -32,7 +32,7 @@ const IS_NODE_PORT: u32 = 0x4000;
 const MASQUERADE: u32 = 8;
 
 /// The flags of a way, beside its routes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Flags {
     pub(super) is_node_port: bool,
     pub(super) remembers_clients: bool,

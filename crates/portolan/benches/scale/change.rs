@@ -24,6 +24,7 @@ fn measure() {
     let mut worlds = SIZES.map(|(services, endpoints)| World::new(services, endpoints));
     measure_changes(&mut worlds, "One endpoint replaced: plan + render + apply", World::replace);
     measure_changes(&mut worlds, "One endpoint less: plan + render + apply", World::scale);
+    measure_changes(&mut worlds, "To a number of endpoints that no other Service has, and back", World::stand_out);
 }
 
 /// The sizes take turns, so that whatever else the machine does hits them alike.
@@ -69,6 +70,13 @@ impl World {
 
     fn scale(&mut self, number: u32) {
         self.change(number, |others| others.map(Into::into).collect());
+    }
+
+    fn stand_out(&mut self, number: u32) {
+        self.change(number / 2, |others| match number % 2 {
+            0 => others.take(1).map(Into::into).collect(),
+            _ => others.map(Into::into).collect(),
+        });
     }
 
     /// Gives one Service other endpoints, made from all of its own but the first.
