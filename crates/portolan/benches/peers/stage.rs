@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use portolan_testkit::cluster::{Client, ControlPlane, Identity, node, path_of};
 use portolan_testkit::{Host, Lab, topology};
@@ -16,8 +17,9 @@ const SERVER: &str = "pod-a2";
 const SERVER_ADDRESS: &str = "10.244.1.3";
 const ENDPOINT_RANGE: &str = "11.0.0.0/8";
 pub(crate) const ENDPOINT_PORT: u16 = 8080;
-/// Objects written between two words about progress.
-const PIECE: usize = 10_000;
+/// The API server's own controllers look at what is new, too.
+const SETTLE: Duration = Duration::from_secs(10);
+const CREATED: &str = "2026-01-01T00:00:00Z";
 
 pub(crate) struct Stage {
     pub(crate) services: u32,
@@ -43,15 +45,15 @@ impl Stage {
     /// Adds Services until there are so many, and gives each so many endpoints.
     pub(crate) fn grow(&mut self, services: u32, endpoints: u32) {
         let old = if self.endpoints == endpoints { 0..0 } else { 0..self.services };
-        let changed: Vec<Value> = old.map(|number| slice(number, endpoints)).collect();
-        changed.chunks(PIECE).for_each(|piece| self.client().replace_all(piece).expect("slices can be replaced"));
         let new = self.services..services;
-        let objects: Vec<Value> = new.flat_map(|number| [service(number), slice(number, endpoints)]).collect();
-        for (index, piece) in objects.chunks(PIECE).enumerate() {
-            eprintln!("writing objects to the API server: {} of {}", index * PIECE, objects.len());
-            self.client().create_all(piece).expect("objects can be created");
-        }
+        let mut objects: Vec<Value> = old.map(|number| slice(number, endpoints)).collect();
+        objects.extend(new.flat_map(|number| [address(number), service(number), slice(number, endpoints)]));
+        eprintln!("storing {} objects", objects.len());
+        self.control_plane.store_all(&objects).expect("objects can be stored");
         (self.services, self.endpoints) = (services, endpoints);
+        let last = path_of(&slice(services - 1, endpoints));
+        self.client().get(&last).expect("the API server knows what was stored");
+        std::thread::sleep(SETTLE);
     }
 
     /// Gives a Service these endpoints, and returns when the API server has accepted it.
@@ -99,12 +101,48 @@ fn service(number: u32) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": format!("s{number}"), "namespace": "default"},
+        "metadata": {
+            "name": format!("s{number}"),
+            "namespace": "default",
+            "uid": identifier(1, number),
+            "creationTimestamp": CREATED,
+        },
         "spec": {
             "clusterIP": vip(number).ip(),
+            "clusterIPs": [vip(number).ip()],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
             "ports": [{"name": "http", "port": 80, "targetPort": ENDPOINT_PORT, "protocol": "TCP"}],
         },
+        "status": {"loadBalancer": {}},
     })
+}
+
+/// By this the API server knows that the address is taken, and by whom.
+fn address(number: u32) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IPAddress",
+        "metadata": {
+            "name": vip(number).ip(),
+            "uid": identifier(2, number),
+            "creationTimestamp": CREATED,
+            "labels": {
+                "ipaddress.kubernetes.io/ip-family": "IPv4",
+                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+            },
+        },
+        "spec": {
+            "parentRef": {"group": "", "resource": "services", "namespace": "default", "name": format!("s{number}")},
+        },
+    })
+}
+
+fn identifier(kind: u32, number: u32) -> String {
+    format!("{number:08x}-0000-4000-8000-{kind:012x}")
 }
 
 fn slice(number: u32, endpoints: u32) -> Value {
@@ -115,6 +153,9 @@ fn slice(number: u32, endpoints: u32) -> Value {
         "metadata": {
             "name": format!("s{number}-a"),
             "namespace": "default",
+            "uid": identifier(3, number),
+            "creationTimestamp": CREATED,
+            "generation": 1,
             "labels": {"kubernetes.io/service-name": format!("s{number}")},
         },
         "addressType": "IPv4",
@@ -123,10 +164,11 @@ fn slice(number: u32, endpoints: u32) -> Value {
     })
 }
 
+/// One in a hundred is said to be on the node that is measured.
 fn endpoint(address: Ipv4Addr) -> Value {
     json!({
         "addresses": [address],
         "conditions": {"ready": true, "serving": true, "terminating": false},
-        "nodeName": "node-a",
+        "nodeName": if u32::from(address) % 100 == 0 { "node-a" } else { "node-b" },
     })
 }
