@@ -8,6 +8,7 @@ use portolan_testkit::cluster::kubernetes_program;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contender {
     Portolan,
+    PortolanIptables,
     KubeProxyNftables,
     KubeProxyIptables,
 }
@@ -15,11 +16,13 @@ pub(crate) enum Contender {
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 
 impl Contender {
-    pub(crate) const ALL: [Self; 3] = [Self::Portolan, Self::KubeProxyNftables, Self::KubeProxyIptables];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Portolan, Self::KubeProxyNftables, Self::PortolanIptables, Self::KubeProxyIptables];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Portolan => "Portolan",
+            Self::PortolanIptables => "Portolan iptables",
             Self::KubeProxyNftables => "kube-proxy nftables",
             Self::KubeProxyIptables => "kube-proxy iptables",
         }
@@ -28,14 +31,14 @@ impl Contender {
     fn mode(self) -> &'static str {
         match self {
             Self::Portolan | Self::KubeProxyNftables => "nftables",
-            Self::KubeProxyIptables => "iptables",
+            Self::KubeProxyIptables | Self::PortolanIptables => "iptables",
         }
     }
 
     /// Everybody gets the same flags. Without a least time between two syncs, kube-proxy is as quick as it can be.
     pub(crate) fn command(self, kubeconfig: &Path, folder: &Path) -> Command {
         let mut command = self.program();
-        if self == Self::Portolan {
+        if matches!(self, Self::Portolan | Self::PortolanIptables) {
             command.arg("proxy").arg("--control-socket").arg(folder.join("portolan.sock"));
         }
         command.arg("--kubeconfig").arg(kubeconfig).arg(format!("--proxy-mode={}", self.mode()));
@@ -47,7 +50,7 @@ impl Contender {
     pub(crate) fn clean_up(self) -> Command {
         let mut command = self.program();
         match self {
-            Self::Portolan => command.arg("cleanup"),
+            Self::Portolan | Self::PortolanIptables => command.arg("cleanup"),
             Self::KubeProxyNftables | Self::KubeProxyIptables => command.arg("--cleanup"),
         };
         command
@@ -55,7 +58,7 @@ impl Contender {
 
     fn program(self) -> Command {
         match self {
-            Self::Portolan => Command::new(PORTOLAN),
+            Self::Portolan | Self::PortolanIptables => Command::new(PORTOLAN),
             _ => Command::new(kubernetes_program("kube-proxy").expect("tests/cluster/build has built it")),
         }
     }

@@ -15,8 +15,12 @@ use measure::Result;
 use stage::Stage;
 
 /// Services, endpoints of each, and who is measured at that size.
-const ROUNDS: [(u32, u32, &[Contender]); 3] =
-    [(1_000, 3, &Contender::ALL), (10_000, 3, &Contender::ALL), (50_000, 5, &[Contender::Portolan])];
+const ROUNDS: [(u32, u32, &[Contender]); 4] = [
+    (1_000, 3, &Contender::ALL),
+    (5_000, 3, &[Contender::PortolanIptables, Contender::KubeProxyIptables]),
+    (10_000, 3, &Contender::ALL),
+    (50_000, 5, &[Contender::Portolan]),
+];
 
 fn main() {
     let has = |word: &str| std::env::args().any(|argument| argument == word);

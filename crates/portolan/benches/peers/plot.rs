@@ -7,7 +7,7 @@ use crate::contender::Contender;
 use crate::measure::Result;
 
 const PANEL_WIDTH: f64 = 420.0;
-const PANEL_HEIGHT: f64 = 230.0;
+const PANEL_HEIGHT: f64 = 320.0;
 const LABELS: f64 = 200.0;
 const BAR: f64 = 16.0;
 
@@ -62,6 +62,7 @@ fn draw(svg: &mut String, (title, unit, value): &Panel, results: &[Result]) {
 fn colour(contender: Contender) -> &'static str {
     match contender {
         Contender::Portolan => "#1b7f5c",
+        Contender::PortolanIptables => "#63b292",
         Contender::KubeProxyNftables => "#7a8ca0",
         Contender::KubeProxyIptables => "#b7a48b",
     }
