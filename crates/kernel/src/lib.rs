@@ -2,6 +2,7 @@
 
 pub mod addresses;
 pub mod conntrack;
+pub mod datagram;
 mod error;
 pub mod ipset;
 pub mod ipvs;
