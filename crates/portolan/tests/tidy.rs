@@ -9,13 +9,14 @@ use portolan::flags::Cli;
 use portolan_testkit::Scenario;
 
 /// Which crate may build on which. Tests may use more.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("source", &["model"]),
     ("config", &[]),
     ("plan", &["model"]),
     ("kernel", &[]),
-    ("dataplane", &["plan", "kernel", "model"]),
+    ("relay", &["kernel"]),
+    ("dataplane", &["plan", "kernel", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),

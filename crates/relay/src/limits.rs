@@ -1,0 +1,79 @@
+//! How much the relay may hold, and how descriptors are divided between connections and pipes.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// What kube-proxy's userspace mode had as `--udp-timeout`.
+const UDP_IDLE: Duration = Duration::from_millis(250);
+
+/// Left for the rest of the process, for dials that are given up, and for listeners yet to come.
+const RESERVED_DESCRIPTORS: usize = 512;
+
+/// With fewer, connections would wait for each other.
+const FEWEST_PIPES: usize = 32;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections and UDP associations at the same time. It is lowered to what the process's descriptors allow, so that
+    /// the default is as many as that.
+    pub connections: usize,
+    /// A UDP association ends when nothing was sent either way for so long.
+    pub udp_idle: Duration,
+    /// Refuse connections to the relay's own port: those that no packet rule has brought here.
+    pub only_redirected: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { connections: usize::MAX, udp_idle: UDP_IDLE, only_redirected: true }
+    }
+}
+
+/// How many there may be at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shares {
+    pub(crate) connections: usize,
+    pub(crate) pipes: usize,
+}
+
+impl Shares {
+    /// A connection has two descriptors, and a pipe has two for as long as bytes are in it. One connection in two may
+    /// have bytes under way unless fewer connections were asked for.
+    pub(crate) fn of(descriptors: usize, wanted: usize) -> Self {
+        let spare = descriptors - RESERVED_DESCRIPTORS.min(descriptors / 4);
+        let most = if wanted == usize::MAX { spare / 3 } else { spare.saturating_sub(2 * FEWEST_PIPES) / 2 };
+        let connections = wanted.min(most).max(1);
+        let pipes = (spare.saturating_sub(2 * connections) / 2).max(FEWEST_PIPES);
+        Shares { connections, pipes }
+    }
+}
+
+/// Raises the soft limit of descriptors to the hard one, and returns it. Failing that, it stays what it is.
+pub(crate) fn raise_descriptor_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // Without an error there is nothing to tell: raising to the hard limit is always allowed.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(descriptors).unwrap_or(usize::MAX).min(i32::MAX as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_divided_between_connections_and_pipes() {
+        let shares = Shares::of(20_000, usize::MAX);
+        assert_eq!(shares, Shares { connections: 6_496, pipes: 3_248 });
+        assert!(2 * shares.connections + 2 * shares.pipes + RESERVED_DESCRIPTORS <= 20_000);
+    }
+
+    #[test]
+    fn a_wish_is_granted_as_far_as_descriptors_allow() {
+        assert_eq!(Shares::of(20_000, 100).connections, 100);
+        assert_eq!(Shares::of(20_000, 9_700).connections, 9_700);
+        assert_eq!(Shares::of(20_000, 50_000).connections, 9_712);
+        assert_eq!(Shares::of(64, usize::MAX), Shares { connections: 16, pipes: FEWEST_PIPES });
+    }
+}

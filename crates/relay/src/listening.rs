@@ -1,0 +1,102 @@
+//! Sockets that clients come to.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use portolan_kernel::datagram;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt};
+
+use crate::error::Error;
+use crate::kinds::{Family, Protocol};
+
+/// The kernel lowers it to what the node allows (net.core.somaxconn).
+const QUEUE: i32 = 65_535;
+
+/// A socket for all local addresses of a family, on that port, or on a free one if it is 0.
+pub(crate) fn open(protocol: Protocol, family: Family, port: u16) -> Result<OwnedFd, Error> {
+    let attempted = || format!("listening on {family:?} {protocol:?} port {port}");
+    bound(protocol, family, port).map_err(|source| Error::io(attempted(), source)).and_then(|socket| {
+        prepare(&socket, protocol, family)?;
+        Ok(socket)
+    })
+}
+
+fn bound(protocol: Protocol, family: Family, port: u16) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(domain(family), kind(protocol), flags, None)?;
+    if family == Family::V6 {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if protocol == Protocol::Tcp {
+        // Connections of the process before this one may still be ending on the port.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    bind(&socket, &wildcard(family, port))?;
+    if protocol == Protocol::Tcp {
+        listen(&socket, QUEUE)?;
+    }
+    Ok(socket)
+}
+
+/// Whether a socket of another process is what that process says.
+pub(crate) fn check(socket: &OwnedFd, protocol: Protocol, family: Family) -> Result<(), Error> {
+    let is_kind = sockopt::socket_type(socket) == Ok(kind(protocol));
+    let is_family = sockopt::socket_domain(socket) == Ok(domain(family));
+    let listens = protocol == Protocol::Udp || sockopt::socket_acceptconn(socket) == Ok(true);
+    let is_right = is_kind && is_family && listens;
+    is_right.then_some(()).ok_or(Error::Malformed { reason: "a socket is not what its description says" })
+}
+
+/// Sets what accepted connections inherit, and what datagrams need. Also for sockets of another process, which may have
+/// been of another version.
+pub(crate) fn prepare(socket: &OwnedFd, protocol: Protocol, family: Family) -> Result<(), Error> {
+    let outcome = match protocol {
+        Protocol::Tcp => set_stream_options(socket).map_err(std::io::Error::from),
+        Protocol::Udp => datagram::ask_for_local_address(socket.as_fd(), family == Family::V6),
+    };
+    outcome.map_err(|source| Error::io("setting options of a listening socket", source))
+}
+
+/// Small pieces leave at once, and a peer that vanished without a word is found out some day.
+pub(crate) fn set_stream_options(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)
+}
+
+pub(crate) fn port(socket: &OwnedFd) -> Result<u16, Error> {
+    let address = getsockname(socket).and_then(SocketAddr::try_from);
+    address.map(|address| address.port()).map_err(|source| Error::io("asking for the port of a socket", source))
+}
+
+/// A socket that has not been connected yet.
+pub(crate) fn outgoing(protocol: Protocol, to: SocketAddr) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
+    let socket = socket_with(domain(family), kind(protocol), flags, None)?;
+    if protocol == Protocol::Tcp {
+        set_stream_options(&socket)?;
+    }
+    Ok(socket)
+}
+
+fn wildcard(family: Family, port: u16) -> SocketAddr {
+    match family {
+        Family::V4 => (Ipv4Addr::UNSPECIFIED, port).into(),
+        Family::V6 => (Ipv6Addr::UNSPECIFIED, port).into(),
+    }
+}
+
+fn domain(family: Family) -> AddressFamily {
+    match family {
+        Family::V4 => AddressFamily::INET,
+        Family::V6 => AddressFamily::INET6,
+    }
+}
+
+fn kind(protocol: Protocol) -> SocketType {
+    match protocol {
+        Protocol::Tcp => SocketType::STREAM,
+        Protocol::Udp => SocketType::DGRAM,
+    }
+}

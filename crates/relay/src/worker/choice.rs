@@ -1,0 +1,110 @@
+//! Which endpoint a client is given: in turn, the same one again with affinity, doubtful ones last.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use crate::kinds::Targets;
+
+#[derive(Default)]
+pub(crate) struct Choice {
+    endpoints: Vec<SocketAddr>,
+    affinity: Option<Duration>,
+    /// Whose turn it is.
+    next: usize,
+    clients: HashMap<IpAddr, Bound>,
+}
+
+struct Bound {
+    endpoint: SocketAddr,
+    until: Instant,
+}
+
+impl Choice {
+    pub(crate) fn set(&mut self, targets: Targets) {
+        self.endpoints = targets.endpoints;
+        self.affinity = targets.affinity;
+        if self.affinity.is_none() {
+            self.clients.clear();
+        } else if !self.clients.is_empty() {
+            let living: HashSet<SocketAddr> = self.endpoints.iter().copied().collect();
+            self.clients.retain(|_, bound| living.contains(&bound.endpoint));
+        }
+    }
+
+    pub(crate) fn endpoints(&self) -> &[SocketAddr] {
+        &self.endpoints
+    }
+
+    /// The endpoint that the client had before, for as long as that counts.
+    pub(crate) fn bound(&self, client: IpAddr, now: Instant) -> Option<SocketAddr> {
+        self.clients.get(&client).filter(|bound| now < bound.until).map(|bound| bound.endpoint)
+    }
+
+    /// The client has got this endpoint.
+    pub(crate) fn bind(&mut self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
+        if let Some(affinity) = self.affinity {
+            self.clients.insert(client, Bound { endpoint, until: now + affinity });
+        }
+    }
+
+    /// The next in turn that will do.
+    pub(crate) fn next(&mut self, will_do: impl Fn(SocketAddr) -> bool) -> Option<SocketAddr> {
+        let count = self.endpoints.len();
+        let turns = (0..count).map(|step| (self.next + step) % count);
+        let found = turns.into_iter().find(|index| will_do(self.endpoints[*index]))?;
+        self.next = (found + 1) % count;
+        Some(self.endpoints[found])
+    }
+
+    pub(crate) fn forget_old(&mut self, now: Instant) {
+        self.clients.retain(|_, bound| now < bound.until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(names: &[&str], affinity: Option<u64>) -> Targets {
+        let endpoints = names.iter().map(|name| name.parse().unwrap()).collect();
+        Targets { endpoints, affinity: affinity.map(Duration::from_secs) }
+    }
+
+    const A: &str = "10.0.0.1:80";
+    const B: &str = "10.0.0.2:80";
+
+    #[test]
+    fn everybody_has_a_turn_and_some_are_passed_over() {
+        let mut choice = Choice::default();
+        assert_eq!(choice.next(|_| true), None);
+        choice.set(targets(&[A, B], None));
+        let taken = [(); 3].map(|()| choice.next(|_| true).unwrap().to_string());
+        assert_eq!(taken, [A, B, A]);
+        assert_eq!(choice.next(|endpoint| endpoint.to_string() != B).unwrap().to_string(), A);
+        assert_eq!(choice.next(|_| false), None);
+        choice.set(targets(&[B], None));
+        assert_eq!(choice.next(|_| true).unwrap().to_string(), B);
+    }
+
+    #[test]
+    fn a_client_stays_until_its_time_is_over_or_its_endpoint_is_gone() {
+        let (mut choice, now) = (Choice::default(), Instant::now());
+        let client: IpAddr = "10.9.9.9".parse().unwrap();
+        choice.set(targets(&[A, B], Some(10)));
+        choice.bind(client, B.parse().unwrap(), now);
+        assert_eq!(choice.bound(client, now + Duration::from_secs(9)).unwrap().to_string(), B);
+        assert_eq!(choice.bound(client, now + Duration::from_secs(10)), None);
+        choice.set(targets(&[A], Some(10)));
+        assert_eq!(choice.bound(client, now), None);
+    }
+
+    #[test]
+    fn without_affinity_nobody_is_remembered() {
+        let (mut choice, now) = (Choice::default(), Instant::now());
+        let client: IpAddr = "10.9.9.9".parse().unwrap();
+        choice.set(targets(&[A], None));
+        choice.bind(client, A.parse().unwrap(), now);
+        assert_eq!(choice.bound(client, now), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! What other threads can ask for, and how it is done.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+
+use super::Worker;
+use super::accepting::Listener;
+use super::choice::Choice;
+use crate::counters::Tally;
+use crate::error::Error;
+use crate::kinds::{Protocol, Targets};
+
+pub(crate) enum Command {
+    Open { name: String, protocol: Protocol, port: u16, socket: Arc<OwnedFd>, tally: Arc<Tally> },
+    SetTargets { name: String, targets: Targets },
+    Close { name: String },
+    StopAccepting,
+    End,
+}
+
+/// A command, and whom to tell that it is done.
+pub(crate) type Request = (Command, SyncSender<()>);
+
+/// The way to the worker.
+pub(crate) struct Commands {
+    sender: Sender<Request>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Commands {
+    pub(crate) fn new(sender: Sender<Request>, bell: Arc<OwnedFd>) -> Self {
+        Commands { sender, bell }
+    }
+
+    /// Returns when it is done.
+    pub(crate) fn ask(&self, command: Command) -> Result<(), Error> {
+        let (done, is_done) = sync_channel(1);
+        self.sender.send((command, done)).map_err(|_| Error::Ended)?;
+        rustix::io::write(&*self.bell, &1_u64.to_ne_bytes())
+            .map_err(|source| Error::io("waking the relay's thread", source))?;
+        is_done.recv().map_err(|_| Error::Ended)
+    }
+}
+
+impl Worker {
+    pub(super) fn answer_requests(&mut self) {
+        while let Ok((command, done)) = self.requests.try_recv() {
+            self.obey(command);
+            // Nobody waits for the answer if the asking thread has ended.
+            let _ = done.send(());
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Open { name, protocol, port, socket, tally } => {
+                let listener = Listener {
+                    protocol,
+                    port,
+                    socket: Some(socket),
+                    choice: Choice::default(),
+                    has_targets: false,
+                    tally,
+                    visitors: 0,
+                };
+                let key = self.listeners.insert(listener);
+                self.names.insert(name, key);
+            }
+            Command::SetTargets { name, targets } => self.set_targets(&name, targets),
+            Command::Close { name } => self.close(&name),
+            Command::StopAccepting => self.stop_accepting(),
+            Command::End => self.has_ended = true,
+        }
+    }
+
+    fn set_targets(&mut self, name: &str, targets: Targets) {
+        let Some(&key) = self.names.get(name) else { return };
+        let Some(listener) = self.listeners.get_mut(key) else { return };
+        listener.choice.set(targets);
+        let protocol = listener.protocol;
+        if !listener.has_targets {
+            listener.has_targets = true;
+            self.watch_listener(key);
+        }
+        if protocol == Protocol::Udp {
+            self.end_associations_to_others(key);
+        }
+    }
+
+    /// Whoever is in the queue has connected already, and would be reset.
+    fn close(&mut self, name: &str) {
+        let Some(key) = self.names.remove(name) else { return };
+        self.accept_all(key);
+        self.let_go(key);
+    }
+
+    fn stop_accepting(&mut self) {
+        let keys: Vec<_> = self.names.drain().map(|(_, key)| key).collect();
+        keys.into_iter().for_each(|key| self.let_go(key));
+    }
+}

@@ -1,0 +1,113 @@
+//! A client and the server that it was given, and the two flows between them.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::sockopt::set_socket_linger;
+
+use super::flow::{Broken, Flow, Pace};
+use super::pipes::Pipes;
+use crate::counters::Tally;
+
+pub(crate) struct Connection {
+    client: OwnedFd,
+    server: OwnedFd,
+    /// From the client to the server.
+    up: Flow,
+    /// From the server to the client.
+    down: Flow,
+    tally: Arc<Tally>,
+    /// It waits for its next turn, or for a pipe.
+    pub(crate) is_queued: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+/// What there is to read, or will never be.
+const INPUT: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::HUP).union(EventFlags::ERR);
+/// Where there is room, or will never be.
+const OUTPUT: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
+
+impl Connection {
+    pub(crate) fn new(client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) -> Self {
+        // Most clients speak first, and have spoken by now; servers wait for that.
+        let (up, down) = (Flow::new(true), Flow::new(false));
+        Connection { client, server, up, down, tally, is_queued: false }
+    }
+
+    pub(crate) fn client(&self) -> &OwnedFd {
+        &self.client
+    }
+
+    pub(crate) fn server(&self) -> &OwnedFd {
+        &self.server
+    }
+
+    /// Takes note of what the kernel says about a side.
+    pub(crate) fn note(&mut self, side: Side, flags: EventFlags) {
+        let (from_here, to_here) = match side {
+            Side::Client => (&mut self.up, &mut self.down),
+            Side::Server => (&mut self.down, &mut self.up),
+        };
+        from_here.is_readable |= flags.intersects(INPUT);
+        to_here.is_writable |= flags.intersects(OUTPUT);
+    }
+
+    /// Moves bytes in both directions for one turn, or tells which side has failed.
+    pub(crate) fn run(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
+        let up = self.run_up(pipes)?;
+        let down = self.run_down(pipes)?;
+        Ok(up.max(down))
+    }
+
+    fn run_up(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
+        let mut moved = 0;
+        let outcome = self.up.run(&self.client, &self.server, pipes, &mut moved);
+        self.tally.bytes_from_clients.add(moved);
+        outcome.map_err(|broken| if broken == Broken::Source { Side::Client } else { Side::Server })
+    }
+
+    fn run_down(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
+        let mut moved = 0;
+        let outcome = self.down.run(&self.server, &self.client, pipes, &mut moved);
+        self.tally.bytes_to_clients.add(moved);
+        outcome.map_err(|broken| if broken == Broken::Source { Side::Server } else { Side::Client })
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.up.is_finished && self.down.is_finished
+    }
+
+    /// Passes on what a side that has failed had sent before, and then the failure.
+    pub(crate) fn reset(&mut self, failed: Side, pipes: &mut Pipes) {
+        // An error is told once. Whoever reads on sees an orderly end, which must not be passed on.
+        self.up.is_finished = true;
+        self.down.is_finished = true;
+        // Whatever comes of it, the connection ends.
+        let _ = match failed {
+            Side::Client => self.run_up(pipes),
+            Side::Server => self.run_down(pipes),
+        };
+        reset_on_close(&self.client);
+        reset_on_close(&self.server);
+    }
+
+    /// Closes both sides and returns the tally in which the connection is counted.
+    pub(crate) fn close(mut self, pipes: &mut Pipes) -> Arc<Tally> {
+        self.up.abandon(pipes);
+        self.down.abandon(pipes);
+        self.tally
+    }
+}
+
+/// Lets the peer see a failure at once, instead of an orderly end.
+pub(crate) fn reset_on_close(socket: &OwnedFd) {
+    // A socket that cannot be told so is closed in the other way.
+    let _ = set_socket_linger(socket, Some(Duration::ZERO));
+}

@@ -1,0 +1,185 @@
+//! The one thread that does the work: it waits for sockets, for alarms and for other threads, and does a bounded piece of
+//! work for each before it looks again.
+
+mod accepting;
+mod choice;
+mod commands;
+mod connection;
+mod datagrams;
+mod dialing;
+mod doubts;
+mod flow;
+mod moving;
+mod pipes;
+mod poller;
+mod slots;
+mod timers;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+
+use self::accepting::{Listener, Warnings};
+use self::commands::Request;
+pub(crate) use self::commands::{Command, Commands};
+use self::connection::{Connection, Side};
+use self::datagrams::Associations;
+use self::dialing::{Dial, Visitor};
+use self::doubts::Doubts;
+use self::pipes::Pipes;
+use self::poller::{Events, Poller, Source};
+use self::slots::{Key, Slots};
+use self::timers::{Alarm, Timers};
+use crate::counters::Tally;
+use crate::error::Error;
+use crate::limits::{Limits, Shares, raise_descriptor_limit};
+
+/// How often memories are looked through for what has faded.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(10);
+
+pub(crate) struct Worker {
+    limits: Limits,
+    poller: Poller,
+    requests: Receiver<Request>,
+    has_ended: bool,
+    /// When this turn began.
+    now: Instant,
+    timers: Timers,
+    listeners: Slots<Listener>,
+    names: HashMap<String, Key>,
+    /// Listeners with clients for whom there is no room.
+    paused: VecDeque<Key>,
+    visitors: Slots<Visitor>,
+    /// Visitors for whom there was no descriptor to ask an endpoint with.
+    stranded: Vec<Key>,
+    dials: Slots<Dial>,
+    doubts: Doubts,
+    connections: Slots<Connection>,
+    /// Connections with more to do.
+    queue: VecDeque<Key>,
+    /// Connections that wait for a pipe.
+    starving: VecDeque<Key>,
+    pipes: Pipes,
+    associations: Associations,
+    active: Arc<AtomicUsize>,
+    warnings: Warnings,
+}
+
+pub(crate) fn start(limits: Limits, active: Arc<AtomicUsize>) -> Result<(Commands, JoinHandle<()>), Error> {
+    let poller = Poller::new().map_err(|source| Error::io("preparing to wait for sockets", source))?;
+    let (sender, requests) = channel();
+    let commands = Commands::new(sender, poller.bell());
+    let worker = Worker::new(limits, poller, requests, active);
+    let thread = std::thread::Builder::new().name("relay".to_owned()).spawn(move || worker.run());
+    thread.map(|thread| (commands, thread)).map_err(|source| Error::io("starting the relay's thread", source))
+}
+
+impl Worker {
+    fn new(mut limits: Limits, poller: Poller, requests: Receiver<Request>, active: Arc<AtomicUsize>) -> Self {
+        let shares = Shares::of(raise_descriptor_limit(), limits.connections);
+        limits.connections = shares.connections;
+        let now = Instant::now();
+        let mut timers = Timers::new();
+        timers.set(now + BETWEEN_SWEEPS, Alarm::Sweep);
+        Worker {
+            limits,
+            poller,
+            requests,
+            has_ended: false,
+            now,
+            timers,
+            listeners: Slots::new(),
+            names: HashMap::new(),
+            paused: VecDeque::new(),
+            visitors: Slots::new(),
+            stranded: Vec::new(),
+            dials: Slots::new(),
+            doubts: Doubts::default(),
+            connections: Slots::new(),
+            queue: VecDeque::new(),
+            starving: VecDeque::new(),
+            pipes: Pipes::new(shares.pipes),
+            associations: Associations::new(),
+            active,
+            warnings: Warnings::default(),
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Events::new();
+        while !self.has_ended {
+            self.poller.wait(self.patience(), &mut events);
+            self.now = Instant::now();
+            // First, so that what has been asked for counts for all that is done in this turn.
+            self.answer_requests();
+            for (source, flags) in events.iter() {
+                self.handle(source, flags);
+            }
+            self.follow_alarms();
+            self.continue_queued();
+        }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        if self.queue.is_empty() { self.timers.next_in(Instant::now()) } else { Some(Duration::ZERO) }
+    }
+
+    fn handle(&mut self, source: Source, flags: EventFlags) {
+        match source {
+            Source::Listener(key) => self.receive_clients(key),
+            Source::Dial(key) => self.conclude_dial(key),
+            Source::Client(key) => self.attend(key, Side::Client, flags),
+            Source::Server(key) => self.attend(key, Side::Server, flags),
+            Source::Association(key) => self.pass_answers(key),
+            Source::Request => {}
+        }
+    }
+
+    fn follow_alarms(&mut self) {
+        while let Some(alarm) = self.timers.take_due(self.now) {
+            match alarm {
+                Alarm::Stalled(dial) => self.dial_is_late(dial),
+                Alarm::TimedOut(dial) => self.give_up_dial(dial),
+                Alarm::Idle(association) => self.end_if_idle(association),
+                Alarm::TryAgain => self.try_again(),
+                Alarm::Sweep => self.sweep(),
+            }
+        }
+    }
+
+    fn try_again(&mut self) {
+        self.resume_a_listener();
+        self.dial_for_stranded();
+        self.queue.append(&mut self.starving);
+    }
+
+    fn sweep(&mut self) {
+        self.timers.set(self.now + BETWEEN_SWEEPS, Alarm::Sweep);
+        self.doubts.forget_old(self.now);
+        self.forget_old_clients();
+    }
+
+    fn is_full(&self) -> bool {
+        let connections = self.visitors.len() + self.connections.len() + self.associations.len();
+        connections >= self.limits.connections
+    }
+
+    fn has_begun(&mut self, tally: &Tally) {
+        tally.connections.add(1);
+        tally.active.add(1);
+        self.active.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection has ended, so that there is room for another.
+    fn is_over(&mut self, tally: &Tally) {
+        tally.active.take_one();
+        // Whoever sees this sees all that was counted before.
+        self.active.fetch_sub(1, Ordering::Release);
+        self.resume_a_listener();
+    }
+}

@@ -1,0 +1,77 @@
+//! Pipes, through which bytes go from socket to socket without leaving the kernel. A connection has one only for as long
+//! as there is something in it.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+pub(crate) struct Pipe {
+    pub(crate) reader: OwnedFd,
+    pub(crate) writer: OwnedFd,
+}
+
+/// So many are kept though nobody needs them now.
+const MOST_IDLE: usize = 64;
+
+pub(crate) struct Pipes {
+    idle: Vec<Pipe>,
+    taken: usize,
+    limit: usize,
+}
+
+impl Pipes {
+    pub(crate) fn new(limit: usize) -> Self {
+        Pipes { idle: Vec::new(), taken: 0, limit }
+    }
+
+    /// An empty pipe, if there may be another.
+    pub(crate) fn take(&mut self) -> Option<Pipe> {
+        if self.taken >= self.limit {
+            return None;
+        }
+        let pipe = self.idle.pop().or_else(|| make().ok())?;
+        self.taken += 1;
+        Some(pipe)
+    }
+
+    /// Takes back an empty pipe.
+    pub(crate) fn give_back(&mut self, pipe: Pipe) {
+        self.taken -= 1;
+        if self.idle.len() < MOST_IDLE {
+            self.idle.push(pipe);
+        }
+    }
+
+    /// Takes back a pipe that somebody's bytes are still in.
+    pub(crate) fn discard(&mut self, pipe: Pipe) {
+        self.taken -= 1;
+        drop(pipe);
+    }
+
+    /// How many more may be taken.
+    pub(crate) fn left(&self) -> usize {
+        self.limit - self.taken
+    }
+}
+
+fn make() -> Result<Pipe, Errno> {
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
+    Ok(Pipe { reader, writer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_as_the_limit_says() {
+        let mut pipes = Pipes::new(2);
+        let (first, second) = (pipes.take().unwrap(), pipes.take().unwrap());
+        assert!(pipes.take().is_none() && pipes.left() == 0);
+        pipes.give_back(first);
+        assert_eq!(pipes.left(), 1);
+        pipes.discard(second);
+        assert_eq!((pipes.idle.len(), pipes.taken), (1, 0));
+    }
+}

@@ -1,0 +1,153 @@
+//! Waiting for descriptors, and for other threads.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+
+use super::slots::Key;
+
+/// What a descriptor is to us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    Listener(Key),
+    Dial(Key),
+    Client(Key),
+    Server(Key),
+    Association(Key),
+    /// Another thread has asked for something.
+    Request,
+}
+
+impl Source {
+    fn token(self) -> EventData {
+        let (kind, number) = match self {
+            Source::Listener(key) => (0, key.number()),
+            Source::Dial(key) => (1, key.number()),
+            Source::Client(key) => (2, key.number()),
+            Source::Server(key) => (3, key.number()),
+            Source::Association(key) => (4, key.number()),
+            Source::Request => (5, 0),
+        };
+        EventData::new_u64(kind << 60 | number)
+    }
+
+    fn of_token(token: u64) -> Self {
+        let key = Key::of_number(token);
+        match token >> 60 {
+            0 => Source::Listener(key),
+            1 => Source::Dial(key),
+            2 => Source::Client(key),
+            3 => Source::Server(key),
+            4 => Source::Association(key),
+            _ => Source::Request,
+        }
+    }
+}
+
+/// One look takes at most so many events; the others come with the next.
+const EVENTS: usize = 256;
+
+/// Both directions, told once for each change.
+const STREAM: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    bell: Arc<OwnedFd>,
+}
+
+/// What has happened at one look.
+pub(crate) struct Events(Vec<Event>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Events(Vec::with_capacity(EVENTS))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Source, EventFlags)> {
+        // A packed structure: its fields have to be copied before anything can refer to them.
+        self.0.iter().map(|event| {
+            let (data, flags) = (event.data, event.flags);
+            (Source::of_token(data.u64()), flags)
+        })
+    }
+}
+
+impl Poller {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &bell, Source::Request.token(), EventFlags::IN | EventFlags::ET)?;
+        Ok(Poller { epoll, bell: Arc::new(bell) })
+    }
+
+    /// What other threads ring: eight bytes that make `wait` return.
+    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Looks until something has happened, or for that time.
+    pub(crate) fn wait(&self, most: Option<Duration>, events: &mut Events) {
+        events.0.clear();
+        let most = most.map(rounded_up);
+        match epoll::wait(&self.epoll, spare_capacity(&mut events.0), most.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("waiting for events, which only interruptions can fail: {error}"),
+        }
+    }
+
+    /// Tells of anything to read for as long as it is there.
+    pub(crate) fn watch_for_input(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, source.token(), EventFlags::IN)
+    }
+
+    pub(crate) fn forget(&self, descriptor: impl AsFd) {
+        // A descriptor that is not watched is what was wanted.
+        let _ = epoll::delete(&self.epoll, descriptor);
+    }
+
+    /// Tells when a connection that is being made is there, or has failed.
+    pub(crate) fn watch_dial(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, source.token(), EventFlags::OUT)
+    }
+
+    pub(crate) fn watch_stream(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
+        epoll::add(&self.epoll, descriptor, source.token(), STREAM)
+    }
+
+    /// From now on it is watched as a stream.
+    pub(crate) fn turn_into_stream(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, descriptor, source.token(), STREAM)
+    }
+}
+
+/// To whole milliseconds, which is what old kernels know; rounded down, the last one would be waited for in a busy loop.
+fn rounded_up(duration: Duration) -> Timespec {
+    let milliseconds = duration.as_nanos().div_ceil(1_000_000).min(60_000) as i64;
+    Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        let key = Key::of_number(0x0abc_def1_2345_6789);
+        let kinds = [Source::Listener, Source::Dial, Source::Client, Source::Server, Source::Association];
+        for source in kinds.map(|kind| kind(key)).into_iter().chain([Source::Request]) {
+            assert_eq!(Source::of_token(source.token().u64()), source);
+        }
+    }
+
+    #[test]
+    fn waiting_is_rounded_up() {
+        assert_eq!(rounded_up(Duration::from_micros(1)), Timespec { tv_sec: 0, tv_nsec: 1_000_000 });
+        assert_eq!(rounded_up(Duration::ZERO), Timespec { tv_sec: 0, tv_nsec: 0 });
+        assert_eq!(rounded_up(Duration::from_secs(1)), Timespec { tv_sec: 1, tv_nsec: 0 });
+    }
+}

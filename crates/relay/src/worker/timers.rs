@@ -1,0 +1,60 @@
+//! What is to be done later. Nothing is ever taken out: an alarm for what is gone finds nothing.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use super::slots::Key;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Alarm {
+    /// This dial should have been answered by now.
+    Stalled(Key),
+    /// This dial is given up.
+    TimedOut(Key),
+    /// This association may have ended.
+    Idle(Key),
+    /// There may be descriptors again.
+    TryAgain,
+    /// Memories may have faded.
+    Sweep,
+}
+
+pub(crate) struct Timers(BinaryHeap<Reverse<(Instant, Alarm)>>);
+
+impl Timers {
+    pub(crate) fn new() -> Self {
+        Timers(BinaryHeap::new())
+    }
+
+    pub(crate) fn set(&mut self, at: Instant, alarm: Alarm) {
+        self.0.push(Reverse((at, alarm)));
+    }
+
+    /// How long until the next.
+    pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
+        self.0.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
+    }
+
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Alarm> {
+        let is_due = self.0.peek().is_some_and(|Reverse((at, _))| *at <= now);
+        if is_due { self.0.pop().map(|Reverse((_, alarm))| alarm) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_come_in_order_and_not_before_their_time() {
+        let start = Instant::now();
+        let later = |seconds| start + Duration::from_secs(seconds);
+        let mut timers = Timers::new();
+        timers.set(later(2), Alarm::Sweep);
+        timers.set(later(1), Alarm::TryAgain);
+        assert_eq!(timers.take_due(start), None);
+        assert_eq!(timers.next_in(start), Some(Duration::from_secs(1)));
+        assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::TryAgain), Some(Alarm::Sweep), None]);
+    }
+}

@@ -1,0 +1,10 @@
+//! The relay with real sockets. Tests that need packet rules have a network namespace of their own, and so need root.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod datagrams;
+mod endpoints;
+mod handover;
+mod limits;
+mod rules;
+mod streams;
+mod support;
