@@ -61,8 +61,10 @@ impl Document {
         for field in FIELDS {
             let default = || overriding.iter().find(|(path, _)| *path == field.path).map(|(_, value)| value.clone());
             let default = || default().unwrap_or_else(|| field.default_value());
-            let counts = |value: &Value| !(field.defaulting == Defaulting::Zero && value.is_zero());
-            let value = match given.0.get(field.path).filter(|(value, _)| counts(value)) {
+            // A zero in the file is as good as nothing; a zero on the command line is meant.
+            let is_void = |value: &Value| field.defaulting == Defaulting::Zero && value.is_zero();
+            let counts = |(value, place): &&(Value, Place)| matches!(place, Place::Flag(_)) || !is_void(value);
+            let value = match given.0.get(field.path).filter(counts) {
                 Some((value, place)) => {
                     document.places.insert(field.path, *place);
                     value.clone()

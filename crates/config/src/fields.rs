@@ -99,7 +99,7 @@ pub const FIELDS: &[Field] = &[
     field("iptables.masqueradeAll", Boolean, "false", Absent, Works("masquerade everything sent to ClusterIPs, unless mode is nftables"), "true"),
     field("iptables.localhostNodePorts", Boolean, "true", Absent, Works("node ports answer at 127.0.0.1, if mode is iptables or empty and nodePortAddresses includes it"), "false"),
     field("iptables.syncPeriod", Duration, "30s", Zero, Works("how often everything is compared, and the longest wait before a retry, unless mode is nftables or ipvs"), "20s"),
-    field("iptables.minSyncPeriod", Duration, "1s", Zero, Works("least time between two writes, unless mode is nftables or ipvs; the default means 0s here"), "2s"),
+    field("iptables.minSyncPeriod", Duration, "1s", Zero, Works("least time between two writes, unless mode is nftables or ipvs; the default counts in mode iptables only, and means 0s otherwise"), "2s"),
     field("ipvs.syncPeriod", Duration, "30s", Zero, Works("as iptables.syncPeriod, if mode is ipvs"), "20s"),
     field("ipvs.minSyncPeriod", Duration, "0s", Absent, Works("as iptables.minSyncPeriod, if mode is ipvs"), "2s"),
     field("ipvs.scheduler", Text, "", Absent, IPVS, "wrr"),

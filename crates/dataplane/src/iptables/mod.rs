@@ -30,7 +30,7 @@ use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 pub use apply::IptablesKernel;
 pub use condition::Matching;
 pub use objects::{Key, Place, Table, Value};
-pub use programs::{Choice, Variant, choose};
+pub use programs::{Choice, Variant, choose, is_installed};
 pub use run::RuleBook;
 pub use script::listing;
 

@@ -81,6 +81,16 @@ fn decide(nft: Holds, legacy: Holds, plain_is_nft: bool) -> Choice {
     Choice { variant, because: because.into(), both_hold_rules: nft.rules > 0 && legacy.rules > 0 }
 }
 
+/// Whether any variant's programs are here. Nothing is run.
+pub fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has = |variant| {
+        let name = program(Family::V4, variant, "restore");
+        std::env::split_paths(&path).any(|folder| folder.join(&name).is_file())
+    };
+    Variant::BOTH.into_iter().any(has)
+}
+
 /// Reading the old tables would make them, so that they are only read where the kernel has any.
 fn look(variant: Variant) -> Holds {
     let is_installed = output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok();

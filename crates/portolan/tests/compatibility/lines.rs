@@ -2,8 +2,9 @@
 
 use std::process::{Command, Output};
 
+use portolan::flags::Mode;
 use portolan::settings::{Facts, Settings};
-use portolan_config::{AskedMode, Level};
+use portolan_config::AskedMode;
 use portolan_plan::{AddressSelector, DetectLocal};
 
 use super::effects::{settings as read, shown};
@@ -31,14 +32,12 @@ fn the_daemon_set_of_kubeadm_works_unchanged() {
         assert_eq!((cluster.node_name.as_str(), cluster.qps, cluster.burst), ("worker-1", 5.0, 10), "{release}");
         assert_eq!(it.plan.node_port_addresses, [AddressSelector::All], "{release}: none is closed by taking over");
         assert!(matches!(&it.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 1), "{release}");
-        assert!(it.min_sync_period.is_zero(), "{release}");
         assert_eq!((it.sync_period.as_secs(), it.masquerade_bit, it.oom_score_adj), (30, 14, -999), "{release}");
         let told: Vec<&str> = it.notices.iter().map(|notice| notice.text.split(':').next().unwrap()).collect();
         let is_iptables = it.asked_mode == AskedMode::Iptables;
-        let about_mode =
-            if is_iptables { "mode iptables was asked for and is not built yet" } else { "no mode was asked for" };
-        assert_eq!(told[0], about_mode, "{release}");
-        assert!(told.len() == 2 && told[1].starts_with("nodePortAddresses is empty"), "{release}: {told:?}");
+        assert_eq!(it.min_sync_period.as_secs(), u64::from(is_iptables), "{release}");
+        assert_eq!(told[0] == "no mode was asked for", !is_iptables, "{release}");
+        assert!(told.last().unwrap().starts_with("nodePortAddresses is empty"), "{release}: {told:?}");
     }
 }
 
@@ -54,7 +53,7 @@ fn flags_alone_work_as_in_small_distributions() {
         (it.conntrack.max_per_core, it.conntrack.tcp_established, it.conntrack.tcp_close_wait),
         (None, None, None)
     );
-    assert!(it.notices.iter().any(|notice| notice.level == Level::Warning && notice.text.contains("mode iptables")));
+    assert_eq!((it.mode, it.min_sync_period.as_secs()), (Mode::Iptables, 1));
     let it = settings(
         "--master=http://192.168.49.2:8080 --kubeconfig= --v=2 --logtostderr=true --alsologtostderr \
          --cluster_cidr 10.244.0.0/16,fd00:10:244::/56 --feature_gates=AllAlpha=false,LoadBalancerIPMode=true",
