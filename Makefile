@@ -6,7 +6,7 @@ CARGO ?= cargo
 
 help:
 	@echo 'make build   the program: target/release/portolan'
-	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute)'
+	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables for that mode'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
@@ -18,7 +18,7 @@ build:
 
 demo: packages root
 	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
-	@$(CARGO) run --quiet --locked --release -p portolan --example demo
+	@MODE='$(MODE)' $(CARGO) run --quiet --locked --release -p portolan --example demo
 
 test: packages root
 	$(CARGO) test --locked --workspace

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use portolan_model::{Family, Service, ServiceName, ServicePort, ServicePortName, Slices, Snapshot};
 
 use crate::frontends::Context;
+use crate::health;
 use crate::node::NodePlan;
 use crate::pools::Pools;
 use crate::service::{PortKey, ServicePlan};
@@ -41,5 +42,6 @@ fn decide_port(
         local: pools.local,
         draining: pools.draining,
         affinity_seconds: service.affinity_seconds,
+        health_check_port: health::port(service, family),
     }
 }

@@ -19,10 +19,14 @@ pub struct HealthCheck {
 
 pub(crate) fn decide(name: &ServiceName, family: Family, facts: &Snapshot, node: &NodePlan) -> Option<HealthCheck> {
     let service = facts.services.get(name)?;
-    let port = service.health_check_node_port.filter(|_| is_checked(service, family))?;
+    let port = port(service, family)?;
     let none = Slices::default();
     let slices = facts.slices.get(name).map_or(&none, |slices| slices);
     Some(HealthCheck { port, local_endpoints: local_addresses(service, family, slices, node).len() })
+}
+
+pub(crate) fn port(service: &Service, family: Family) -> Option<u16> {
+    service.health_check_node_port.filter(|_| is_checked(service, family))
 }
 
 /// Only where it matters which node a load balancer picks: behind `externalTrafficPolicy: Local`.

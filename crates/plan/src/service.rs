@@ -19,6 +19,8 @@ pub struct ServicePlan {
     /// Endpoints that get no new connections but still answer old ones.
     pub draining: Box<[Endpoint]>,
     pub affinity_seconds: Option<u32>,
+    /// Load balancers ask this port of the node whether it serves the Service.
+    pub health_check_port: Option<u16>,
 }
 
 /// One port of one Service in one family.

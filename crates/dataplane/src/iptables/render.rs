@@ -43,6 +43,7 @@ impl Port<'_> {
         }
         objects.extend(self.external().map(|frontend| self.external_chain(frontend.routes)));
         objects.extend(self.guarded().next().map(|frontend| self.firewall_chain(frontend)));
+        objects.extend(self.service.health_check_port.map(|port| self.health_check(port)));
         objects
     }
 
@@ -126,7 +127,9 @@ impl Port<'_> {
     fn pool_chain(&self, pool: Pool) -> Object {
         let internal = self.service.frontends.iter().find(|it| it.kind == FrontendKind::ClusterIp);
         let masquerade = internal.filter(|it| it.routes.use_pool(pool)).and_then(|it| self.masquerade_cluster_ip(it));
-        let endpoints = self.service.pool(pool);
+        // In kube-proxy's order, which is that of the text.
+        let mut endpoints: Vec<&Endpoint> = self.service.pool(pool).iter().collect();
+        endpoints.sort_by_cached_key(|endpoint| endpoint.socket().to_string());
         let recalls = endpoints.iter().filter_map(|endpoint| self.recall(endpoint));
         let draws = endpoints.iter().enumerate().map(|(index, endpoint)| self.draw(endpoint, endpoints.len() - index));
         self.chain(self.pool_name(pool), masquerade.into_iter().chain(recalls).chain(draws))
@@ -220,6 +223,13 @@ impl Port<'_> {
         let pass = ranges.map(|range| rule().source(*range).comment(&comment).jump(&external));
         let comment = format!("other traffic to {} will be dropped by {PROXY_FIREWALL}", self.name);
         self.chain(self.own_chain(Kind::Firewall), pass.chain([rule().comment(&comment).done()]))
+    }
+
+    /// Whatever else the node refuses, load balancers may ask.
+    fn health_check(&self, port: u16) -> Object {
+        let comment = format!("{} health check node port", self.name);
+        let builder = rule().protocol(Protocol::Tcp).comment(&comment).port(Protocol::Tcp, port);
+        self.listed(Table::Filter, NODE_PORTS, builder.jump("ACCEPT"))
     }
 
     /// Refusing is done to what was not translated, behind translation.

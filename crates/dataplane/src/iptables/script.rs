@@ -28,7 +28,8 @@ struct Step {
 /// New chains come before what leads to them, and old ones go after it, so that the change can be cut into parts
 /// anywhere. A change that fits into one part is one step for each table.
 pub(super) fn scripts(change: &Change<Iptables>, longest: usize) -> Vec<Script> {
-    Family::BOTH.into_iter().flat_map(|family| parts(family, steps(family, change), longest)).collect()
+    let steps = |family| steps(family, change).collect();
+    Family::BOTH.into_iter().flat_map(|family| parts(family, steps(family), longest)).collect()
 }
 
 fn parts(family: Family, steps: Vec<Step>, longest: usize) -> Vec<Script> {
@@ -69,31 +70,34 @@ fn declare(text: &mut String, chain: &str) {
     _ = writeln!(text, ":{chain} - [0:0]");
 }
 
-fn steps(family: Family, change: &Change<Iptables>) -> Vec<Step> {
-    let of_family = |objects: &'_ BTreeMap<Key, Value>| -> Vec<(Key, Value)> {
-        objects.iter().filter(|(key, _)| key.place().family == family).map(|(k, v)| (k.clone(), v.clone())).collect()
-    };
-    let (added, removed) = (of_family(&change.added), of_family(&change.removed));
+fn steps(family: Family, change: &Change<Iptables>) -> impl Iterator<Item = Step> {
+    let (added, removed) = (of_family(family, &change.added), of_family(family, &change.removed));
     let mut steps = made_chains(&added, change);
     steps.extend(removed.iter().filter_map(|(key, value)| taken_rules(key, value, change)));
     steps.extend(added.iter().filter_map(|(key, _)| listed_rule(key)));
-    steps.extend(added.iter().filter_map(|(key, value)| new_tail(key, value, change)));
+    steps.extend(added.iter().filter_map(|(key, value)| new_tail(key, value)));
     // Each is put first, so that the one that is to stand first comes last.
     steps.extend(added.iter().rev().filter_map(|(key, _)| jump(key)));
     steps.extend(gone_chains(&removed, change));
-    steps
+    steps.into_iter()
+}
+
+type OfFamily<'a> = Vec<(&'a Key, &'a Value)>;
+
+fn of_family(family: Family, objects: &BTreeMap<Key, Value>) -> OfFamily<'_> {
+    objects.iter().filter(|(key, _)| key.place().family == family).collect()
 }
 
 /// Lists first: others jump to them. Chains of Services in the order in which they lead to each other.
-fn made_chains(added: &[(Key, Value)], change: &Change<Iptables>) -> Vec<Step> {
+fn made_chains(added: &OfFamily<'_>, change: &Change<Iptables>) -> Vec<Step> {
     let lists = added.iter().filter_map(|(key, _)| match key {
-        Key::List(place) if !change.removed.contains_key(key) => Some(made(place, &[])),
+        Key::List(place) if !change.removed.contains_key(*key) => Some(made(place, &[])),
         _ => None,
     });
     let mut chains: Vec<(&Place, &Value)> = added
         .iter()
         .filter_map(|(key, value)| match key {
-            Key::Chain(place) => Some((place, value)),
+            Key::Chain(place) => Some((place, *value)),
             _ => None,
         })
         .collect();
@@ -132,7 +136,7 @@ fn listed_rule(key: &Key) -> Option<Step> {
     }
 }
 
-fn new_tail(key: &Key, value: &Value, _: &Change<Iptables>) -> Option<Step> {
+fn new_tail(key: &Key, value: &Value) -> Option<Step> {
     let Key::List(place) = key else { return None };
     let lines: Vec<String> = value.as_rules().iter().map(|rule| format!("-A {} {rule}", place.chain)).collect();
     (!lines.is_empty()).then_some(Step { table: place.table, declared: None, lines })
@@ -149,7 +153,7 @@ fn is_gone(key: &Key, change: &Change<Iptables>) -> bool {
     change.removed.contains_key(key) && !change.added.contains_key(key)
 }
 
-fn gone_chains(removed: &[(Key, Value)], change: &Change<Iptables>) -> Vec<Step> {
+fn gone_chains(removed: &OfFamily<'_>, change: &Change<Iptables>) -> Vec<Step> {
     let gone = removed.iter().filter(|(key, _)| matches!(key, Key::Chain(_) | Key::List(_)) && is_gone(key, change));
     let mut places: Vec<&Place> = gone.map(|(key, _)| key.place()).collect();
     places.sort_by_key(|place| std::cmp::Reverse(Kind::of(&place.chain)));
@@ -163,10 +167,24 @@ fn gone_chains(removed: &[(Key, Value)], change: &Change<Iptables>) -> Vec<Step>
 
 /// Objects as the programs of both families would print them.
 pub fn listing(objects: &Objects<Iptables>) -> String {
-    let nothing = Change { removed: BTreeMap::new(), added: objects.0.clone() };
-    let part = |script: Script| {
-        let program = if script.family == Family::V4 { "iptables-save" } else { "ip6tables-save" };
-        format!("# {program}\n{}", script.text.replace("\n-I ", "\n-A "))
+    let part = |family| {
+        let program = if family == Family::V4 { "iptables-save" } else { "ip6tables-save" };
+        format!("# {program}\n{}", script(family, &listed_steps(family, objects)).text)
     };
-    scripts(&nothing, usize::MAX).into_iter().map(part).collect()
+    Family::BOTH.into_iter().map(part).collect()
+}
+
+/// In the order in which rules stand, not in that in which they are made.
+fn listed_steps(family: Family, objects: &Objects<Iptables>) -> Vec<Step> {
+    let all = of_family(family, &objects.0);
+    let appended = |place: &Place, rule: &str| line(place, format!("-A {} {rule}", place.chain));
+    let single = all.iter().filter_map(|(key, _)| match key {
+        Key::Rule(place, rule, _) | Key::Jump(place, _, rule) => Some(appended(place, rule)),
+        Key::Chain(_) | Key::List(_) => None,
+    });
+    let whole = all.iter().filter_map(|(key, value)| match key {
+        Key::Chain(place) | Key::List(place) => Some(made(place, value.as_rules())),
+        Key::Rule(..) | Key::Jump(..) => None,
+    });
+    single.chain(whole).collect()
 }

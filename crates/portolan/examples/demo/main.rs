@@ -156,9 +156,10 @@ fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 
 fn survive_vandalism(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("7  Somebody deletes our rules");
-    screen.command("nft delete table ip portolan");
-    let delete =
-        || Ok(stage.lab.host(topology::NODE).command(&["nft", "delete", "table", "ip", "portolan"]).map(drop)?);
+    let deed = if stage.is_iptables { "iptables -t nat -F KUBE-SERVICES" } else { "nft delete table ip portolan" };
+    screen.command(deed);
+    let words: Vec<&str> = deed.split(' ').collect();
+    let delete = || Ok(stage.lab.host(topology::NODE).command(&words).map(drop)?);
     let changes = stage.kernel_changes(2, delete)?;
     screen.success(&format!("all of them are back after {:.1?}", changes[1].duration_since(changes[0])));
     stage.connect(ASKER, stage.cluster_ip(WEB)?, CONNECTIONS)?;
@@ -171,9 +172,9 @@ fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     stage.stop_daemon()?;
     screen.say("The daemon has been stopped; its rules stay, so that traffic goes on while it is replaced.");
     show(screen, stage, &["cleanup"], 0)?;
-    let left = stage.lab.host(topology::NODE).command(&["nft", "list", "tables"])?;
-    ensure!(left.is_empty(), "tables are left: {left}");
-    screen.success("the kernel has no table left");
+    let left = stage.lab.host(topology::NODE).command(&["nft", "list", "ruleset"])?;
+    ensure!(!left.contains("KUBE-") && !left.contains("portolan"), "rules are left: {left}");
+    screen.success("the kernel has no rule of it left");
     Ok(())
 }
 

@@ -20,6 +20,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 pub(crate) struct Stage {
     pub(crate) lab: Lab,
+    /// Whether it is shown in iptables mode.
+    pub(crate) is_iptables: bool,
     binary: PathBuf,
     folder: PathBuf,
     leftovers: Arc<Mutex<Leftovers>>,
@@ -31,6 +33,13 @@ struct Leftovers {
     folder: Option<TempDir>,
 }
 
+/// `make demo MODE=iptables` shows that mode.
+fn mode() -> anyhow::Result<String> {
+    let mode = std::env::var("MODE").ok().filter(|mode| !mode.is_empty()).unwrap_or_else(|| "nftables".into());
+    ensure!(["nftables", "iptables"].contains(&mode.as_str()), "MODE={mode} is not built: write nftables or iptables");
+    Ok(mode)
+}
+
 impl Stage {
     /// Builds the lab and starts the daemon on copies of the example manifests.
     pub(crate) fn set(binary: PathBuf, signals: TerminationSignals) -> anyhow::Result<Self> {
@@ -39,7 +48,8 @@ impl Stage {
         let leftovers = Arc::new(Mutex::new(Leftovers { daemon: None, folder: Some(folder) }));
         leave_on_signal(signals, &leftovers);
         copy_manifests(&path.join("manifests"))?;
-        let stage = Self { lab: Lab::new()?, binary, folder: path, leftovers };
+        let is_iptables = mode()? == "iptables";
+        let stage = Self { lab: Lab::new()?, is_iptables, binary, folder: path, leftovers };
         stage.leftovers().daemon = Some(stage.start_daemon()?);
         stage.wait("the daemon to program the kernel", || Ok(stage.is_verified()?.then_some(())))?;
         Ok(stage)
@@ -51,6 +61,9 @@ impl Stage {
         command.args(["--cluster-cidr", "10.244.0.0/16", "--control-socket"]).arg(self.socket());
         command.arg("--state-directory").arg(self.folder.join("state"));
         command.arg("--manifests").arg(self.folder.join("manifests"));
+        if self.is_iptables {
+            command.args(["--proxy-mode=iptables", "--iptables-min-sync-period=0s", "--sync-period=1s"]);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let started = self.lab.host(topology::NODE).run(|| command.spawn());
         started.with_context(|| format!("starting {}", self.binary.display()))
