@@ -7,20 +7,31 @@ use std::time::Duration;
 
 use history::{Happening, beginning, config, happen, history};
 use portolan_dataplane::fake::FakeKernel;
+use portolan_dataplane::iptables::{Iptables, IptablesKernel, Variant};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
-use portolan_dataplane::{Observe, Program, Reconciler, render};
+use portolan_dataplane::{Dataplane, Observe, Program, Reconciler, render};
 use portolan_plan::{Plan, plan};
 use proptest::prelude::*;
 
 /// Plays a history with one sync per happening, and gives the last plan.
-fn play<K: Program<Nftables>>(history: &[Happening], reconciler: &mut Reconciler<Nftables, K>) -> Plan {
+fn play<D: Dataplane, K: Program<D>>(history: &[Happening], reconciler: &mut Reconciler<D, K>) -> Plan {
     let (mut snapshot, mut last) = (beginning(), Plan::default());
     for happening in history {
         happen(&mut snapshot, happening);
         last = plan(&snapshot, &last, &config());
-        while reconciler.sync(&last, &|| Duration::ZERO).is_err() {}
+        sync(reconciler, &last);
     }
     last
+}
+
+/// A kernel that fails now and then is tried again; one that always fails has a reason to tell.
+fn sync<D: Dataplane, K: Program<D>>(reconciler: &mut Reconciler<D, K>, plan: &Plan) {
+    for attempt in 1.. {
+        match reconciler.sync(plan, &|| Duration::ZERO) {
+            Ok(_) => return,
+            Err(error) => assert!(attempt < 100, "{error}"),
+        }
+    }
 }
 
 /// HISTORIES=10 for a slow machine.
@@ -50,6 +61,21 @@ proptest! {
         let last = play(&history, &mut reconciler);
         let held = reconciler.kernel().read().unwrap();
         prop_assert!(held == render(&Nftables::new(14), &plan(last.facts(), &Plan::default(), &config())));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(100), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The same in both variants of iptables, whose programs take their time.
+    #[test]
+    fn iptables_end_up_with_the_plan(history in history(), is_legacy in any::<bool>()) {
+        in_private_namespace();
+        let variant = if is_legacy { Variant::Legacy } else { Variant::Nft };
+        let mut reconciler = Reconciler::new(Iptables::new(14), IptablesKernel::open(variant).unwrap());
+        let last = play(&history, &mut reconciler);
+        let held = reconciler.kernel().read().unwrap();
+        prop_assert!(held == render(&Iptables::new(14), &plan(last.facts(), &Plan::default(), &config())));
     }
 }
 

@@ -124,7 +124,9 @@ fn no_mode_imports_another() {
     let mut failures = Vec::new();
     for mode in &modes {
         let others: Vec<String> = modes.iter().filter(|it| *it != mode).map(|it| format!("{it}::")).collect();
-        let imports = |line: &str| others.iter().any(|other| line.contains(other.as_str()));
+        // The kernel's own part of that name is everybody's.
+        let is_kernels = |line: &str| line.contains("portolan_kernel::");
+        let imports = |line: &str| !is_kernels(line) && others.iter().any(|other| line.contains(other.as_str()));
         failures.extend(lines_with(&rust_files(&folder.join(mode)), imports));
     }
     assert_none(&failures);
