@@ -31,6 +31,7 @@ pub use apply::IptablesKernel;
 pub use condition::Matching;
 pub use objects::{Key, Place, Table, Value};
 pub use programs::{Choice, Variant, choose, is_installed};
+pub(crate) use programs::{LOCK_SECONDS, output_of};
 pub use run::RuleBook;
 pub use script::listing;
 

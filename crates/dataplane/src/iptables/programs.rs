@@ -9,7 +9,7 @@ use portolan_model::Family;
 use crate::Error;
 
 /// How long the programs wait for others that hold the lock of iptables.
-pub(super) const LOCK_SECONDS: &str = "5";
+pub(crate) const LOCK_SECONDS: &str = "5";
 /// Chains by which kubelet shows the variant that it uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 
@@ -57,7 +57,7 @@ struct Holds {
 
 /// Looks where kubelet keeps its hints, then where there are rules, then which one `iptables` itself is.
 pub fn choose() -> Result<Choice, Error> {
-    let [nft, legacy] = Variant::BOTH.map(look);
+    let (nft, legacy) = (look(Variant::Nft)?, look(Variant::Legacy)?);
     if !nft.is_installed && !legacy.is_installed {
         return Err(Error::Program {
             attempted: "looking for iptables-nft-restore or iptables-legacy-restore".into(),
@@ -92,15 +92,14 @@ pub fn is_installed() -> bool {
 }
 
 /// Reading the old tables would make them, so that they are only read where the kernel has any.
-fn look(variant: Variant) -> Holds {
+fn look(variant: Variant) -> Result<Holds, Error> {
     let is_installed = output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok();
     if !is_installed || (variant == Variant::Legacy && !legacy_is_in_use()) {
-        return Holds { is_installed, ..Holds::default() };
+        return Ok(Holds { is_installed, ..Holds::default() });
     }
-    let saved = output_of(&program(Family::V4, variant, "save"), &[], "");
-    let text = saved.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let text = run(&program(Family::V4, variant, "save"), &[], "")?;
     let has_hint = HINTS.iter().any(|hint| text.lines().any(|line| line.starts_with(&format!(":{hint} "))));
-    Holds { is_installed, has_hint, rules: text.lines().filter(|line| line.starts_with("-A ")).count() }
+    Ok(Holds { is_installed, has_hint, rules: text.lines().filter(|line| line.starts_with("-A ")).count() })
 }
 
 fn legacy_is_in_use() -> bool {
@@ -148,7 +147,7 @@ fn explained(said: &str, input: &str, status: Option<i32>) -> String {
     }
 }
 
-fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
+pub(crate) fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
     let mut command = Command::new(program);
     let mut child = command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let stdin = child.stdin.take();

@@ -1,16 +1,14 @@
 //! kube-proxy's chains in the old kind of iptables, which only its own programs can read and write.
 
-use std::io::{self, Write};
-use std::process::{Command, Output, Stdio};
+use std::io;
+use std::process::Output;
 
 use portolan_kernel::nftables::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
 use super::{Doing, Trouble};
 use crate::iptables::save::{SavedTable, parse_save};
-
-/// How long the programs wait for others that hold the lock of iptables.
-const LOCK_SECONDS: &str = "5";
+use crate::iptables::{LOCK_SECONDS, output_of};
 
 /// Whether the kernel has any table of the old kind in this network namespace. A read makes none.
 pub(super) fn is_in_use(family: Family) -> Result<bool, Trouble> {
@@ -88,14 +86,4 @@ fn unnamed(base: &str, what: &str, flags: &[&str], input: &str) -> io::Result<Ou
         return Err(missing());
     }
     output_of(&program, flags, input)
-}
-
-fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
-    let mut command = Command::new(program);
-    let mut child = command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let stdin = child.stdin.take();
-    std::thread::scope(|scope| {
-        scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-        child.wait_with_output()
-    })
 }

@@ -165,6 +165,16 @@ pub fn cleanup_own() -> Report {
     report
 }
 
+/// Whether our own iptables mode is programmed, whose chains kube-proxy's has, too.
+pub fn serves_by_iptables() -> Result<bool, Trouble> {
+    for place in places() {
+        if is_our_iptables_mode(place)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn is_our_iptables_mode(place: Place) -> Doing<bool> {
     let trouble = |error: crate::Error| Trouble::new(format!("looking for our {place}"), error);
     Ok(match place {

@@ -52,6 +52,13 @@ impl From<&Report> for WholeAnswer {
 
 /// Returns when both are programmed, so that there is no moment without rules.
 fn wait_for_kube_proxy(timeout: Duration) -> anyhow::Result<()> {
+    if peers::serves_by_iptables()? {
+        bail!(
+            "Portolan's iptables mode is programmed here, whose chains are kube-proxy's own, so that nobody can tell \
+             when kube-proxy serves. Nothing was removed. Change Portolan to nftables mode first, or start kube-proxy in \
+             iptables mode: it takes the chains over as they are, and nothing needs to be removed"
+        );
+    }
     let start = Instant::now();
     let mut told: Option<Instant> = None;
     while !peers::kube_proxy_serves_what_we_serve()? {

@@ -18,7 +18,6 @@ use portolan_dataplane::SyncReport;
 use portolan_dataplane::peers::Takeover;
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
-use portolan_status::ReadTraffic;
 
 use crate::commands::{FAILURE, SUCCESS};
 use crate::control::{self, Published};
@@ -96,7 +95,7 @@ impl Daemon {
         let takeover = Takeover::new(programmer.successor());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
         let published = Arc::new(Mutex::new(Published { plan: None, settings: settings.clone() }));
-        let read_traffic = read_traffic(&settings, &published, &events)?;
+        let read_traffic = traffic::reader(published.clone(), events.clone())?;
         let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
             facts,
@@ -226,12 +225,12 @@ impl Daemon {
         }
     }
 
-    fn use_settings(&mut self, settings: Settings) {
+    fn use_settings(&mut self, mut settings: Settings) {
         tracing::info!("the configuration has changed");
         crate::log::set(&settings.log);
         crate::log::tell(&settings.notices);
         if settings.mode != self.settings.mode {
-            self.change_mode(&settings);
+            settings.mode = self.change_mode(&settings);
         } else if settings.mode_settings() != self.settings.mode_settings() {
             self.programmer.use_settings(settings.mode_settings());
         }
@@ -245,15 +244,19 @@ impl Daemon {
         self.surroundings.status.metrics.config_reloaded(true);
     }
 
-    /// The new mode's rules come first; once they are in force, those of the old one go.
-    fn change_mode(&mut self, settings: &Settings) {
+    /// The new mode's rules come first; once they are in force, those of the old one go. Tells which mode it is now.
+    fn change_mode(&mut self, settings: &Settings) -> Mode {
         tracing::info!("changing from mode {} to mode {}", self.settings.mode.name(), settings.mode.name());
         match self.programmer.change_mode(settings.mode_settings()) {
             Ok(()) => {
                 self.takeover = Takeover::new(self.programmer.successor());
                 self.watches_kernel = false;
+                settings.mode
             }
-            Err(error) => tracing::error!("the mode stays as it is: {error:#}"),
+            Err(error) => {
+                tracing::error!("the mode stays as it is: {error:#}");
+                self.settings.mode
+            }
         }
     }
 
@@ -329,17 +332,5 @@ impl Daemon {
                 due.trust = Trust::Nothing;
             }
         }
-    }
-}
-
-/// Only nftables mode counts in the kernel.
-fn read_traffic(
-    settings: &Settings,
-    published: &Arc<Mutex<Published>>,
-    events: &SyncSender<Event>,
-) -> anyhow::Result<Option<ReadTraffic>> {
-    match settings.mode {
-        Mode::Nftables => traffic::reader(published.clone(), events.clone()).map(Some),
-        Mode::Iptables => Ok(None),
     }
 }

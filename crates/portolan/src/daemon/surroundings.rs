@@ -31,7 +31,7 @@ impl Surroundings {
         settings: &Settings,
         facts: &Facts,
         runtime: Handle,
-        read_traffic: Option<ReadTraffic>,
+        read_traffic: ReadTraffic,
     ) -> anyhow::Result<Self> {
         let events = facts.cluster().map(|cluster| cluster.events());
         let status = Status::start(options(settings, read_traffic), &runtime)
@@ -61,6 +61,7 @@ impl Surroundings {
     pub(super) fn use_settings(&self, settings: &Settings) {
         let (healthz, metrics) = listen(settings);
         self.status.set_pages(pages(settings));
+        self.status.set_build(build(settings));
         self.status.health.set_timeout(settings.sync_period * 2);
         let moved = self.status.listen_healthz(healthz).and_then(|()| self.status.listen_metrics(metrics));
         if let Err(error) = moved {
@@ -111,21 +112,25 @@ impl Surroundings {
     }
 }
 
-fn options(settings: &Settings, read_traffic: Option<ReadTraffic>) -> Options {
+fn options(settings: &Settings, read_traffic: ReadTraffic) -> Options {
     let (healthz, metrics) = listen(settings);
     Options {
         healthz,
         metrics,
         health_timeout: settings.sync_period * 2,
-        build: Build {
-            version: env!("CARGO_PKG_VERSION").into(),
-            kubernetes_version: KUBERNETES_VERSION.into(),
-            mode: settings.mode.name().into(),
-        },
+        build: build(settings),
         pages: pages(settings),
-        read_traffic,
+        read_traffic: Some(read_traffic),
         traffic_limits: TrafficLimits::default(),
         clock: Clock::real(),
+    }
+}
+
+fn build(settings: &Settings) -> Build {
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        kubernetes_version: KUBERNETES_VERSION.into(),
+        mode: settings.mode.name().into(),
     }
 }
 

@@ -16,6 +16,7 @@ use portolan_status::{Counters, ReadTraffic, TrafficSample, Volume};
 
 use super::events::Event;
 use crate::control::Published;
+use crate::flags::Mode;
 
 /// A wish to the run loop, and where it says what came of it.
 #[derive(Debug)]
@@ -47,7 +48,14 @@ pub(super) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
     let kernel = NftablesKernel::open().context("opening the kernel's tables to read counters")?;
     let state = Mutex::new((Traffic::new(), Counter { kernel, events }));
     Ok(Arc::new(move || {
-        let plan = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.plan.clone();
+        let (plan, mode) = {
+            let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
+            (published.plan.clone(), published.settings.mode)
+        };
+        // Only nftables mode counts in the kernel, and the mode may change while we run.
+        if mode != Mode::Nftables {
+            return Ok(TrafficSample::default());
+        }
         let mut state = state.lock().map_err(|_| anyhow!("an earlier reading has failed"))?;
         let (traffic, counter) = &mut *state;
         let plan = plan.context("nothing is programmed yet")?;

@@ -94,6 +94,10 @@ fn rules_of_others_stay_and_ours_can_be_removed() {
     let with_ours = save(&node);
     let foreign: Vec<&str> = before.lines().filter(|line| line.starts_with("-A")).collect();
     assert!(foreign.iter().all(|line| with_ours.contains(line)), "{with_ours}");
+    let waiting = node.plainly(&["cleanup", "--after-kube-proxy"]);
+    let reason = String::from_utf8_lossy(&waiting.stderr);
+    assert!(!waiting.status.success() && reason.contains("Nothing was removed"), "{waiting:?}");
+    assert_eq!(save(&node), with_ours);
     let cleanup = node.plainly(&["cleanup"]);
     assert!(cleanup.status.success(), "{cleanup:?}");
     let after = save(&node);
@@ -149,6 +153,8 @@ fn changing_the_mode_fails_no_connection() {
             _ => node.nft("list tables").contains("ip portolan") && !save(&node).contains("KUBE-SEP-"),
         });
         node.settle();
+        assert!(node.get("127.0.0.1:10249", "/proxyMode").ends_with(mode));
+        assert!(node.get("127.0.0.1:10249", "/metrics").starts_with("HTTP/1.1 200"));
         traffic.go_on();
     }
     let outcome = traffic.load.stop();
