@@ -26,10 +26,9 @@ fn clients_wait_until_there_are_descriptors_again() {
     until("one is taken in", || relay.active() == 1);
 
     drop(hoard);
-    for client in &mut clients {
-        client.write_all(b"!").unwrap();
-        client.read_exact(&mut [0]).unwrap();
-    }
+    // All speak before anybody waits: the server has them one after the other, in whatever order they come to it.
+    clients.iter_mut().for_each(|client| client.write_all(b"!").unwrap());
+    clients.iter_mut().for_each(|client| client.read_exact(&mut [0]).unwrap());
     assert_eq!(relay.counters()[0].1.failed, 0);
     drop(clients);
     server.join().unwrap();
