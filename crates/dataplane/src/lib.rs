@@ -11,6 +11,7 @@ pub mod nftables;
 mod objects;
 pub mod peers;
 mod reconcile;
+pub mod tables;
 pub mod traffic;
 pub mod walk;
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use history::{Happening, beginning, config, happen, history};
 use portolan_dataplane::fake::FakeKernel;
-use portolan_dataplane::iptables::{Iptables, IptablesKernel, Variant};
+use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Dataplane, Observe, Program, Reconciler, render};
 use portolan_plan::{Plan, plan};
 use proptest::prelude::*;

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_dataplane::iptables::{Iptables, IptablesKernel, Variant, listing};
+use portolan_dataplane::iptables::{Iptables, IptablesKernel, listing};
+use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Reconciler, render, verify};
 use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};

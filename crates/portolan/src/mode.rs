@@ -1,7 +1,7 @@
 //! Which mode runs when which is asked for.
 
 use portolan_config::{AskedMode, Notice};
-use portolan_dataplane::iptables;
+use portolan_dataplane::tables;
 
 use crate::flags::Mode;
 
@@ -18,7 +18,7 @@ const RUNS_AS: [(AskedMode, Mode); 7] = [
 
 /// The mode that runs, and what the operator should know about that.
 pub(crate) fn chosen(asked: AskedMode) -> (Mode, Option<Notice>) {
-    decide(asked, iptables::is_installed())
+    decide(asked, tables::is_installed())
 }
 
 /// An image without programs still serves a cluster whose configuration asks for iptables.

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use portolan_dataplane::iptables::{self, Iptables, IptablesKernel, Variant};
+use portolan_dataplane::iptables::{self, Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{self, Nftables, NftablesKernel};
 use portolan_dataplane::peers::Successor;
+use portolan_dataplane::tables::{self, Variant};
 use portolan_dataplane::traffic::{CountTraffic, Pair, Usage};
 use portolan_dataplane::{Dataplane, Error, Objects, Observe, Program, Reconciler, SyncReport, render, verify};
 use portolan_explain::{DifferenceAnswer, PacketAnswer, VerifyAnswer, difference, explain_packet, verify_answer};
@@ -123,7 +124,7 @@ fn variant() -> Result<Variant, Error> {
     if let Some(variant) = CHOSEN.get() {
         return Ok(*variant);
     }
-    let choice = iptables::choose()?;
+    let choice = tables::choose()?;
     tracing::info!("using the {} variant of iptables: {}", choice.variant, choice.because);
     if choice.both_hold_rules {
         tracing::warn!(

@@ -6,9 +6,9 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use portolan_dataplane::iptables::save::parse_save;
 use portolan_dataplane::iptables::{Iptables, listing};
 use portolan_dataplane::render;
+use portolan_dataplane::tables::save::parse_save;
 use portolan_testkit::Scenario;
 use support::Session;
 

@@ -5,8 +5,9 @@ mod support;
 use std::time::Duration;
 
 use portolan_dataplane::fake::FakeKernel;
-use portolan_dataplane::iptables::{Iptables, IptablesKernel, Variant};
+use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Change, Dataplane, Error, Program, Reconciler, render, verify};
 use portolan_plan::{Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};

@@ -1,7 +1,7 @@
 //! kube-proxy's iptables mode: what `iptables-save` prints, run on a packet.
 
-use portolan_dataplane::iptables::save::{SavedTable, parse_save};
-use portolan_dataplane::iptables::{Matching, RuleBook};
+use portolan_dataplane::tables::save::{SavedTable, parse_save};
+use portolan_dataplane::tables::{Matching, RuleBook};
 use portolan_dataplane::walk::{Branch, Hook, Rules, Verdict};
 use portolan_model::Family;
 use portolan_plan::{FrontendAddress, NodePlan};

@@ -1,82 +1,35 @@
 //! The kernel's tables, by the programs of iptables.
 
-use portolan_kernel::nftables::Nftables as Handle;
-use portolan_model::Family;
-
-use super::Iptables;
-use super::objects::Table;
-use super::programs::{LOCK_SECONDS, Variant, program, run};
-use super::read::read;
-use super::script::scripts;
+use super::{Iptables, chains};
+use crate::tables::{TablesKernel, Variant};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
-/// The nf_tables variant takes time that grows with the square of the lines of one call. The other one replaces whole
-/// tables, so that every call costs as much as there is in them.
-const LONGEST_NFT_PART: usize = 4_000;
-
-pub struct IptablesKernel {
-    variant: Variant,
-    handle: Handle,
-    /// The kernel counts every commit to nf_tables by anybody: what it has counted to if all commits since our last
-    /// read were ours. `None` if somebody else's were among them, or if nothing is counted.
-    generation: Option<u32>,
-}
+pub struct IptablesKernel(TablesKernel);
 
 impl IptablesKernel {
     /// For the network namespace that the calling thread is in.
     pub fn open(variant: Variant) -> Result<Self, Error> {
-        Ok(Self { variant, handle: Handle::open()?, generation: None })
+        Ok(Self(TablesKernel::open(variant, chains::layout())?))
     }
 
     pub fn variant(&self) -> Variant {
-        self.variant
-    }
-
-    fn current_generation(&mut self) -> Result<Option<u32>, Error> {
-        match self.variant {
-            Variant::Nft => Ok(Some(self.handle.generation()?)),
-            Variant::Legacy => Ok(None),
-        }
-    }
-
-    fn read_family(&mut self, family: Family, objects: &mut Objects<Iptables>) -> Result<(), Error> {
-        let program = program(family, self.variant, "save");
-        for table in Table::ALL {
-            read(family, &run(&program, &["-t", table.name()], "")?, objects);
-        }
-        Ok(())
+        self.0.variant()
     }
 }
 
 impl Observe<Iptables> for IptablesKernel {
     fn read(&mut self) -> Result<Objects<Iptables>, Error> {
-        self.generation = self.current_generation()?;
-        let mut objects = Objects::new();
-        for family in Family::BOTH {
-            self.read_family(family, &mut objects)?;
-        }
-        Ok(objects)
+        Ok(Objects(self.0.read()?))
     }
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
-        Ok(self.generation.is_some() && self.current_generation()? == self.generation)
+        self.0.is_undisturbed()
     }
 }
 
 impl Program<Iptables> for IptablesKernel {
-    /// The programs cannot refuse a change because somebody else wrote: iptables has no such thing.
     fn apply(&mut self, change: &Change<Iptables>, _: bool) -> Result<(), Error> {
-        let longest = if self.variant == Variant::Nft { LONGEST_NFT_PART } else { usize::MAX };
-        let expected = self.generation.take();
-        let mut commits = 0;
-        for script in scripts(change, longest) {
-            let program = program(script.family, self.variant, "restore");
-            run(&program, &["--noflush", "-w", LOCK_SECONDS], &script.text)?;
-            commits += script.tables;
-        }
-        let expected = expected.map(|generation| generation.wrapping_add(commits));
-        self.generation = self.current_generation()?.filter(|now| Some(*now) == expected);
-        Ok(())
+        self.0.write(&change.removed, &change.added)
     }
 
     /// The kernel forgets an endpoint's clients with the endpoint's chain.

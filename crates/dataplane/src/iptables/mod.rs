@@ -12,30 +12,20 @@
 
 mod apply;
 mod chains;
-mod condition;
-mod names;
-mod objects;
-mod programs;
-mod read;
 mod render;
-mod rule;
-mod run;
-pub mod save;
-mod script;
-mod trace;
 
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::IptablesKernel;
-pub use condition::Matching;
-pub use objects::{Key, Place, Table, Value};
-pub use programs::{Choice, Variant, choose, is_installed};
-pub(crate) use programs::{LOCK_SECONDS, output_of};
-pub use run::RuleBook;
-pub use script::listing;
 
+use crate::tables::{self, Key, Value, refusals};
 use crate::{Dataplane, Objects};
+
+/// Objects as the programs of both families would print them.
+pub fn listing(objects: &Objects<Iptables>) -> String {
+    tables::listing(&objects.0)
+}
 
 /// The mode and what can be configured about it.
 pub struct Iptables {
@@ -70,12 +60,11 @@ impl Dataplane for Iptables {
         Objects(render::service(node, service).into_iter().collect())
     }
 
-    /// The address of a Service is refused once, whatever the number of its ports.
     fn is_shared(&self, key: &Key) -> bool {
-        matches!(key, Key::Rule(place, ..) if &*place.chain == names::CLUSTER_IPS)
+        refusals::is_shared(key)
     }
 
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+        tables::trace::trace(objects.0.iter(), node, packet)
     }
 }

@@ -3,19 +3,18 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::{Family, IpNet, Protocol};
+use portolan_model::{Family, Protocol};
 use portolan_plan::{
-    Endpoint, Frontend, FrontendAddress, FrontendKind, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes,
-    ServicePlan, Verdict,
+    Endpoint, Frontend, FrontendAddress, FrontendKind, LocalDetector, NodePlan, Pool, Route, Routes, ServicePlan,
+    Verdict,
 };
 
-use super::chains::Object;
-use super::names::{
-    CLUSTER_IPS, EXTERNAL_SERVICES, Kind, MARK_MASQUERADE, NODE_PORTS, PROXY_FIREWALL, REFUSED_NODE_PORTS, SERVICES,
-    endpoint_chain, service_chain,
+use crate::tables::names::{
+    Kind, MARK_MASQUERADE, NODE_PORTS, PROXY_FIREWALL, SERVICES, endpoint_chain, service_chain,
 };
-use super::objects::{Key, Place, Table, Value};
-use super::rule::{Rule, RuleBuilder, rule};
+use crate::tables::refusals::{self, forwards};
+use crate::tables::rule::{Rule, RuleBuilder, rule};
+use crate::tables::{Key, Object, Place, Table, Value};
 
 pub(super) fn service(node: &NodePlan, service: &ServicePlan) -> Vec<Object> {
     Port { service, name: service.key.to_string(), pods: node.family(service.key.family).pods.as_ref() }.objects()
@@ -30,10 +29,9 @@ struct Port<'a> {
 
 impl Port<'_> {
     fn objects(&self) -> Vec<Object> {
-        let mut objects = Vec::new();
+        let mut objects = refusals::service(self.service);
         for frontend in &self.service.frontends {
             self.dispatch(frontend, &mut objects);
-            self.refusals(frontend, &mut objects);
         }
         for pool in [Pool::Cluster, Pool::Local] {
             if self.service.frontends.iter().any(|frontend| frontend.routes.use_pool(pool)) {
@@ -43,7 +41,6 @@ impl Port<'_> {
         }
         objects.extend(self.external().map(|frontend| self.external_chain(frontend.routes)));
         objects.extend(self.guarded().next().map(|frontend| self.firewall_chain(frontend)));
-        objects.extend(self.service.health_check_port.map(|port| self.health_check(port)));
         objects
     }
 
@@ -55,16 +52,16 @@ impl Port<'_> {
         self.service.protocol()
     }
 
-    fn place(&self, table: Table, chain: impl Into<Arc<str>>) -> Place {
-        Place::new(self.family(), table, chain)
+    fn place(&self, chain: impl Into<Arc<str>>) -> Place {
+        Place::new(self.family(), Table::Nat, chain)
     }
 
-    fn listed(&self, table: Table, list: &str, rule: Rule) -> Object {
-        (Key::Rule(self.place(table, list), rule, 0), Value::Present)
+    fn listed(&self, list: &str, rule: Rule) -> Object {
+        (Key::Rule(self.place(list), rule, 0), Value::Present)
     }
 
     fn chain(&self, name: Arc<str>, rules: impl IntoIterator<Item = Rule>) -> Object {
-        (Key::Chain(self.place(Table::Nat, name)), Value::rules(rules))
+        (Key::Chain(self.place(name)), Value::rules(rules))
     }
 
     fn own_chain(&self, kind: Kind) -> Arc<str> {
@@ -87,8 +84,7 @@ impl Port<'_> {
 
     /// What is matched, with the comment where `iptables-save` prints it.
     fn matching(&self, address: IpAddr, port: u16, comment: &str) -> RuleBuilder {
-        let builder = rule().destination(address.into()).protocol(self.protocol()).comment(comment);
-        builder.port(self.protocol(), port)
+        rule().to_service(address, self.protocol(), port, comment)
     }
 
     /// Where packets to the frontend go, as long as anybody's are forwarded.
@@ -109,11 +105,11 @@ impl Port<'_> {
         objects.push(match frontend.address {
             FrontendAddress::Vip(address, port) => {
                 let builder = self.matching(address, port, &format!("{name} {what}"));
-                self.listed(Table::Nat, SERVICES, builder.jump(&chain))
+                self.listed(SERVICES, builder.jump(&chain))
             }
             FrontendAddress::NodePort(port) => {
-                let builder = rule().protocol(self.protocol()).comment(name).port(self.protocol(), port);
-                self.listed(Table::Nat, NODE_PORTS, builder.jump(&chain))
+                let builder = rule().to_node_port(self.protocol(), port, name);
+                self.listed(NODE_PORTS, builder.jump(&chain))
             }
         });
     }
@@ -223,91 +219,5 @@ impl Port<'_> {
         let pass = ranges.map(|range| rule().source(*range).comment(&comment).jump(&external));
         let comment = format!("other traffic to {} will be dropped by {PROXY_FIREWALL}", self.name);
         self.chain(self.own_chain(Kind::Firewall), pass.chain([rule().comment(&comment).done()]))
-    }
-
-    /// Whatever else the node refuses, load balancers may ask.
-    fn health_check(&self, port: u16) -> Object {
-        let comment = format!("{} health check node port", self.name);
-        let builder = rule().protocol(Protocol::Tcp).comment(&comment).port(Protocol::Tcp, port);
-        self.listed(Table::Filter, NODE_PORTS, builder.jump("ACCEPT"))
-    }
-
-    /// Refusing is done to what was not translated, behind translation.
-    fn refusals(&self, frontend: &Frontend, objects: &mut Vec<Object>) {
-        if let (FrontendAddress::Vip(address, port), Some(_)) = (frontend.address, &frontend.sources) {
-            objects.extend(self.source_refusal(address, port, frontend));
-        }
-        objects.extend(refusal(frontend.routes).map(|refusal| self.refusal(frontend, refusal)));
-        if let (true, FrontendAddress::Vip(address, _)) = (frontend.kind.owns_address(), frontend.address) {
-            let comment = format!("{} has no such port", self.service.key.name.service);
-            let rule = rule().destination(IpNet::from(address)).comment(&comment).reject(self.family());
-            objects.push(self.listed(Table::Filter, CLUSTER_IPS, rule));
-        }
-    }
-
-    /// Untranslated packets have not passed the chain of allowed sources. Where there is nothing to translate to, the
-    /// sources have to be looked at here.
-    fn source_refusal(&self, address: IpAddr, port: u16, frontend: &Frontend) -> Vec<Object> {
-        let chain = self.own_chain(Kind::Firewall);
-        let comment = format!("{} traffic not accepted by {chain}", self.name);
-        if forwards(frontend.routes) {
-            return vec![self.listed(
-                Table::Filter,
-                PROXY_FIREWALL,
-                self.matching(address, port, &comment).jump("DROP"),
-            )];
-        }
-        let pass = frontend.sources.iter().flatten().map(|range| rule().source(*range).jump("RETURN"));
-        let rules = pass.chain([rule().comment(&comment).jump("DROP")]);
-        let jump = self.matching(address, port, &format!("{} loadbalancer IP", self.name)).jump(&chain);
-        vec![
-            (Key::Chain(self.place(Table::Filter, chain)), Value::rules(rules)),
-            self.listed(Table::Filter, PROXY_FIREWALL, jump),
-        ]
-    }
-
-    fn refusal(&self, frontend: &Frontend, refusal: Refusal) -> Object {
-        let comment = format!("{} {}", self.name, words(refusal.reason()));
-        let (list, builder) = match frontend.address {
-            FrontendAddress::Vip(address, port) => {
-                (refusing_list(frontend.kind), self.matching(address, port, &comment))
-            }
-            FrontendAddress::NodePort(port) => {
-                let builder = rule().protocol(self.protocol()).comment(&comment).port(self.protocol(), port);
-                (REFUSED_NODE_PORTS, builder)
-            }
-        };
-        let rule = match refusal {
-            Refusal::Reject(_) => builder.reject(self.family()),
-            Refusal::Drop(_) => builder.jump("DROP"),
-        };
-        self.listed(Table::Filter, list, rule)
-    }
-}
-
-/// What becomes of packets that no route translates: the plan refuses them all in the same way.
-fn refusal(routes: Routes) -> Option<Refusal> {
-    [routes.outside, routes.node, routes.pod].into_iter().find_map(|route| match route.verdict {
-        Verdict::Refuse(refusal) => Some(refusal),
-        Verdict::Forward(_) => None,
-    })
-}
-
-fn forwards(routes: Routes) -> bool {
-    [Pool::Cluster, Pool::Local].into_iter().any(|pool| routes.use_pool(pool))
-}
-
-fn refusing_list(kind: FrontendKind) -> &'static str {
-    if kind == FrontendKind::ClusterIp { SERVICES } else { EXTERNAL_SERVICES }
-}
-
-/// How a comment tells a reason.
-pub(super) fn words(reason: Reason) -> &'static str {
-    match reason {
-        Reason::NoEndpoints => "has no endpoints",
-        Reason::NoLocalEndpoints => "has no local endpoints",
-        Reason::UnknownPort => "has no such port",
-        Reason::SourceNotAllowed => "traffic not accepted by KUBE-FW-",
-        Reason::UnallocatedAddress => "kubernetes service address that no service has",
     }
 }

@@ -7,8 +7,8 @@ use portolan_kernel::nftables::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
 use super::{Doing, Trouble};
-use crate::iptables::save::{SavedTable, parse_save};
-use crate::iptables::{LOCK_SECONDS, output_of};
+use crate::tables::save::{SavedTable, parse_save};
+use crate::tables::{LOCK_SECONDS, output_of};
 
 /// Whether the kernel has any table of the old kind in this network namespace. A read makes none.
 pub(super) fn is_in_use(family: Family) -> Result<bool, Trouble> {

@@ -17,7 +17,7 @@ use std::fmt;
 use chains::{Removal, Table};
 use portolan_kernel::nftables::{Family, Nftables};
 
-pub use crate::iptables::Variant;
+pub use crate::tables::Variant;
 pub use report::{Report, Trouble};
 pub use takeover::{Successor, Takeover};
 

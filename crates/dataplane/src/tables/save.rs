@@ -62,7 +62,7 @@ fn appended(line: &str) -> Option<(&str, &str)> {
 
 /// Words are separated by blanks; one with blanks in it is in double quotes, in which a backslash takes the next
 /// character as it is.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut is_quoted = false;

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use portolan_plan::PortKey;
 use ring::digest::{SHA256, digest};
 
-pub(super) const SERVICES: &str = "KUBE-SERVICES";
-pub(super) const NODE_PORTS: &str = "KUBE-NODEPORTS";
-pub(super) const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
-pub(super) const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
-pub(super) const FORWARD: &str = "KUBE-FORWARD";
-pub(super) const POSTROUTING: &str = "KUBE-POSTROUTING";
-pub(super) const MARK_MASQUERADE: &str = "KUBE-MARK-MASQ";
-pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
+pub(crate) const SERVICES: &str = "KUBE-SERVICES";
+pub(crate) const NODE_PORTS: &str = "KUBE-NODEPORTS";
+pub(crate) const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
+pub(crate) const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
+pub(crate) const FORWARD: &str = "KUBE-FORWARD";
+pub(crate) const POSTROUTING: &str = "KUBE-POSTROUTING";
+pub(crate) const MARK_MASQUERADE: &str = "KUBE-MARK-MASQ";
+pub(crate) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// The addresses that belong to Services alone; kube-proxy's iptables mode has nothing like it.
-pub(super) const CLUSTER_IPS: &str = "KUBE-CLUSTER-IPS";
+pub(crate) const CLUSTER_IPS: &str = "KUBE-CLUSTER-IPS";
 /// Node ports that are refused, where they are not served on all addresses of the node.
-pub(super) const REFUSED_NODE_PORTS: &str = "KUBE-NODEPORTS-REFUSED";
+pub(crate) const REFUSED_NODE_PORTS: &str = "KUBE-NODEPORTS-REFUSED";
 
 /// The kinds of chains that a Service port has, in the order in which they can be made: each leads to those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Endpoint,
     Cluster,
     Local,
@@ -30,9 +30,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] = [Self::Endpoint, Self::Cluster, Self::Local, Self::External, Self::Firewall];
+    pub(crate) const ALL: [Self; 5] = [Self::Endpoint, Self::Cluster, Self::Local, Self::External, Self::Firewall];
 
-    pub(super) fn prefix(self) -> &'static str {
+    pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Endpoint => "KUBE-SEP-",
             Self::Cluster => "KUBE-SVC-",
@@ -42,16 +42,16 @@ impl Kind {
         }
     }
 
-    pub(super) fn of(chain: &str) -> Option<Self> {
+    pub(crate) fn of(chain: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| chain.starts_with(kind.prefix()))
     }
 }
 
-pub(super) fn service_chain(kind: Kind, port: &PortKey) -> Arc<str> {
+pub(crate) fn service_chain(kind: Kind, port: &PortKey) -> Arc<str> {
     format!("{}{}", kind.prefix(), hash(&identity(port))).into()
 }
 
-pub(super) fn endpoint_chain(port: &PortKey, endpoint: SocketAddr) -> Arc<str> {
+pub(crate) fn endpoint_chain(port: &PortKey, endpoint: SocketAddr) -> Arc<str> {
     format!("{}{}", Kind::Endpoint.prefix(), hash(&format!("{}{endpoint}", identity(port)))).into()
 }
 

@@ -8,13 +8,13 @@ use portolan_plan::NodePlan;
 use super::save::words;
 use crate::walk::{Branch, Verdict};
 
-pub(super) struct Rule {
+pub(crate) struct Rule {
     conditions: Vec<(bool, Condition)>,
     /// The part by which a rule can be found.
-    pub(super) matching: Matching,
-    pub(super) action: Action,
-    pub(super) comment: String,
-    pub(super) unknown: Option<String>,
+    pub(crate) matching: Matching,
+    pub(crate) action: Action,
+    pub(crate) comment: String,
+    pub(crate) unknown: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ enum Condition {
     Never,
 }
 
-pub(super) enum Action {
+pub(crate) enum Action {
     None,
     Jump(String),
     Goto(String),
@@ -58,7 +58,7 @@ pub(super) enum Action {
 
 impl Rule {
     /// A rule with something that is not understood never matches, and says so.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut rule = Self {
             conditions: Vec::new(),
             matching: Matching::default(),
@@ -170,7 +170,7 @@ impl Rule {
     }
 
     /// The part of the branch that matches and the part that does not.
-    pub(super) fn split(&self, mut branch: Branch, node: &NodePlan) -> (Option<Branch>, Option<Branch>) {
+    pub(crate) fn split(&self, mut branch: Branch, node: &NodePlan) -> (Option<Branch>, Option<Branch>) {
         let mut likelihood = 1.0;
         for (holds, condition) in &self.conditions {
             match condition {

@@ -1,21 +1,25 @@
 //! A change as input for `iptables-restore --noflush`, and objects as `iptables-save` would print them. Pure.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use portolan_model::Family;
 
-use super::Iptables;
+use super::Contents;
 use super::names::Kind;
 use super::objects::{Key, Place, Table, Value};
-use crate::{Change, Objects};
 
 /// One call of the program. The kernel takes each table of it in one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Script {
-    pub(super) family: Family,
-    pub(super) text: String,
-    pub(super) tables: u32,
+pub(crate) struct Script {
+    pub(crate) family: Family,
+    pub(crate) text: String,
+    pub(crate) tables: u32,
+}
+
+/// What goes and what comes. What is replaced is in both.
+struct Change<'a> {
+    removed: &'a Contents,
+    added: &'a Contents,
 }
 
 /// What one object asks for: chains that are made, or emptied if they are there; and lines in their order.
@@ -27,8 +31,9 @@ struct Step {
 
 /// New chains come before what leads to them, and old ones go after it, so that the change can be cut into parts
 /// anywhere. A change that fits into one part is one step for each table.
-pub(super) fn scripts(change: &Change<Iptables>, longest: usize) -> Vec<Script> {
-    let steps = |family| steps(family, change).collect();
+pub(crate) fn scripts(removed: &Contents, added: &Contents, longest: usize) -> Vec<Script> {
+    let change = Change { removed, added };
+    let steps = |family| steps(family, &change);
     Family::BOTH.into_iter().flat_map(|family| parts(family, steps(family), longest)).collect()
 }
 
@@ -70,8 +75,8 @@ fn declare(text: &mut String, chain: &str) {
     _ = writeln!(text, ":{chain} - [0:0]");
 }
 
-fn steps(family: Family, change: &Change<Iptables>) -> impl Iterator<Item = Step> {
-    let (added, removed) = (of_family(family, &change.added), of_family(family, &change.removed));
+fn steps(family: Family, change: &Change<'_>) -> Vec<Step> {
+    let (added, removed) = (of_family(family, change.added), of_family(family, change.removed));
     let mut steps = made_chains(&added, change);
     steps.extend(removed.iter().filter_map(|(key, value)| taken_rules(key, value, change)));
     steps.extend(added.iter().filter_map(|(key, _)| listed_rule(key)));
@@ -79,17 +84,17 @@ fn steps(family: Family, change: &Change<Iptables>) -> impl Iterator<Item = Step
     // Each is put first, so that the one that is to stand first comes last.
     steps.extend(added.iter().rev().filter_map(|(key, _)| jump(key)));
     steps.extend(gone_chains(&removed, change));
-    steps.into_iter()
+    steps
 }
 
 type OfFamily<'a> = Vec<(&'a Key, &'a Value)>;
 
-fn of_family(family: Family, objects: &BTreeMap<Key, Value>) -> OfFamily<'_> {
+fn of_family(family: Family, objects: &Contents) -> OfFamily<'_> {
     objects.iter().filter(|(key, _)| key.place().family == family).collect()
 }
 
 /// Lists first: others jump to them. Chains of Services in the order in which they lead to each other.
-fn made_chains(added: &OfFamily<'_>, change: &Change<Iptables>) -> Vec<Step> {
+fn made_chains(added: &OfFamily<'_>, change: &Change<'_>) -> Vec<Step> {
     let lists = added.iter().filter_map(|(key, _)| match key {
         Key::List(place) if !change.removed.contains_key(*key) => Some(made(place, &[])),
         _ => None,
@@ -115,7 +120,7 @@ fn line(place: &Place, line: String) -> Step {
 }
 
 /// Single rules that go. Those of a list that goes as a whole go with it.
-fn taken_rules(key: &Key, value: &Value, change: &Change<Iptables>) -> Option<Step> {
+fn taken_rules(key: &Key, value: &Value, change: &Change<'_>) -> Option<Step> {
     let goes = |place: &Place| is_gone(&Key::List(place.clone()), change);
     match key {
         Key::Rule(place, rule, _) | Key::Jump(place, _, rule) if !goes(place) => {
@@ -149,11 +154,11 @@ fn jump(key: &Key) -> Option<Step> {
     }
 }
 
-fn is_gone(key: &Key, change: &Change<Iptables>) -> bool {
+fn is_gone(key: &Key, change: &Change<'_>) -> bool {
     change.removed.contains_key(key) && !change.added.contains_key(key)
 }
 
-fn gone_chains(removed: &OfFamily<'_>, change: &Change<Iptables>) -> Vec<Step> {
+fn gone_chains(removed: &OfFamily<'_>, change: &Change<'_>) -> Vec<Step> {
     let gone = removed.iter().filter(|(key, _)| matches!(key, Key::Chain(_) | Key::List(_)) && is_gone(key, change));
     let mut places: Vec<&Place> = gone.map(|(key, _)| key.place()).collect();
     places.sort_by_key(|place| std::cmp::Reverse(Kind::of(&place.chain)));
@@ -166,7 +171,7 @@ fn gone_chains(removed: &OfFamily<'_>, change: &Change<Iptables>) -> Vec<Step> {
 }
 
 /// Objects as the programs of both families would print them.
-pub fn listing(objects: &Objects<Iptables>) -> String {
+pub(crate) fn listing(objects: &Contents) -> String {
     let part = |family| {
         let program = if family == Family::V4 { "iptables-save" } else { "ip6tables-save" };
         format!("# {program}\n{}", script(family, &listed_steps(family, objects)).text)
@@ -175,8 +180,8 @@ pub fn listing(objects: &Objects<Iptables>) -> String {
 }
 
 /// In the order in which rules stand, not in that in which they are made.
-fn listed_steps(family: Family, objects: &Objects<Iptables>) -> Vec<Step> {
-    let all = of_family(family, &objects.0);
+fn listed_steps(family: Family, objects: &Contents) -> Vec<Step> {
+    let all = of_family(family, objects);
     let appended = |place: &Place, rule: &str| line(place, format!("-A {} {rule}", place.chain));
     let single = all.iter().filter_map(|(key, _)| match key {
         Key::Rule(place, rule, _) | Key::Jump(place, _, rule) => Some(appended(place, rule)),

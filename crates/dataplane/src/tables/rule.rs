@@ -11,7 +11,7 @@ use portolan_plan::LocalDetector;
 /// What follows `-A CHAIN`. `iptables-save` prints addresses, interfaces and the protocol first, whatever the order in
 /// which they were given.
 #[derive(Default)]
-pub(super) struct RuleBuilder {
+pub(crate) struct RuleBuilder {
     source: String,
     destination: String,
     interface: String,
@@ -19,49 +19,59 @@ pub(super) struct RuleBuilder {
     rest: String,
 }
 
-pub(super) type Rule = Arc<str>;
+pub(crate) type Rule = Arc<str>;
 
 /// The longest comment that the kernel keeps is 255 bytes.
 const LONGEST_COMMENT: usize = 255;
 const PROBABILITY_UNIT: f64 = 2_147_483_648.0;
 
-pub(super) fn rule() -> RuleBuilder {
+pub(crate) fn rule() -> RuleBuilder {
     RuleBuilder::default()
 }
 
 impl RuleBuilder {
-    pub(super) fn source(mut self, range: IpNet) -> Self {
+    pub(crate) fn source(mut self, range: IpNet) -> Self {
         self.source = format!("-s {} ", shown(range));
         self
     }
 
-    pub(super) fn source_not(mut self, range: IpNet) -> Self {
+    pub(crate) fn source_not(mut self, range: IpNet) -> Self {
         self.source = format!("! -s {} ", shown(range));
         self
     }
 
-    pub(super) fn destination(mut self, range: IpNet) -> Self {
+    pub(crate) fn destination(mut self, range: IpNet) -> Self {
         self.destination = format!("-d {} ", shown(range));
         self
     }
 
-    pub(super) fn destination_not(mut self, range: IpNet) -> Self {
+    pub(crate) fn destination_not(mut self, range: IpNet) -> Self {
         self.destination = format!("! -d {} ", shown(range));
         self
     }
 
     /// The rule is about this protocol; the words about ports come where they are asked for.
-    pub(super) fn protocol(mut self, protocol: Protocol) -> Self {
+    pub(crate) fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = format!("-p {protocol} ");
         self
     }
 
-    pub(super) fn port(self, protocol: Protocol, port: u16) -> Self {
+    pub(crate) fn port(self, protocol: Protocol, port: u16) -> Self {
         self.words(&format!("-m {protocol} --dport {port}"))
     }
 
+    /// Packets to an address of a Service, with the comment where `iptables-save` prints it.
+    pub(crate) fn to_service(self, address: IpAddr, protocol: Protocol, port: u16, comment: &str) -> Self {
+        self.destination(address.into()).to_node_port(protocol, port, comment)
+    }
+
+    /// Packets to this port, whatever the address.
+    pub(crate) fn to_node_port(self, protocol: Protocol, port: u16, comment: &str) -> Self {
+        self.protocol(protocol).comment(comment).port(protocol, port)
+    }
+
     /// Goes on only for pods, or only for others.
-    pub(super) fn of_pods(mut self, detector: &LocalDetector, wanted: bool) -> Self {
+    pub(crate) fn of_pods(mut self, detector: &LocalDetector, wanted: bool) -> Self {
         let not = if wanted { "" } else { "! " };
         match detector {
             LocalDetector::Source(range) if wanted => return self.source(*range),
@@ -74,59 +84,59 @@ impl RuleBuilder {
         self
     }
 
-    pub(super) fn comment(self, text: &str) -> Self {
+    pub(crate) fn comment(self, text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(LONGEST_COMMENT)];
         self.words(&format!("-m comment --comment {}", quoted(text)))
     }
 
-    pub(super) fn new_connections(self) -> Self {
+    pub(crate) fn new_connections(self) -> Self {
         self.words("-m conntrack --ctstate NEW")
     }
 
-    pub(super) fn sent_by_node(self) -> Self {
+    pub(crate) fn sent_by_node(self) -> Self {
         self.words("-m addrtype --src-type LOCAL")
     }
 
-    pub(super) fn sent_to_node(self) -> Self {
+    pub(crate) fn sent_to_node(self) -> Self {
         self.words("-m addrtype --dst-type LOCAL")
     }
 
     /// One in so many, as kube-proxy writes it: ten digits, which the kernel rounds to a multiple of 2⁻³¹.
-    pub(super) fn one_in(self, count: usize) -> Self {
+    pub(crate) fn one_in(self, count: usize) -> Self {
         let written: f64 = format!("{:.10}", 1.0 / count as f64).parse().expect("a printed number can be read");
         let kept = (written * PROBABILITY_UNIT).round() / PROBABILITY_UNIT;
         self.words(&format!("-m statistic --mode random --probability {kept:.11}"))
     }
 
     /// Goes on only for clients that were sent to this list within so many seconds.
-    pub(super) fn remembered(self, family: Family, list: &str, seconds: u32) -> Self {
+    pub(crate) fn remembered(self, family: Family, list: &str, seconds: u32) -> Self {
         let mask = host_mask(family);
         self.words(&format!("-m recent --rcheck --seconds {seconds} --reap --name {list} --mask {mask} --rsource"))
     }
 
-    pub(super) fn remember(self, family: Family, list: &str) -> Self {
+    pub(crate) fn remember(self, family: Family, list: &str) -> Self {
         self.words(&format!("-m recent --set --name {list} --mask {} --rsource", host_mask(family)))
     }
 
-    pub(super) fn words(mut self, words: &str) -> Self {
+    pub(crate) fn words(mut self, words: &str) -> Self {
         _ = write!(self.rest, "{words} ");
         self
     }
 
-    pub(super) fn jump(self, chain: &str) -> Rule {
+    pub(crate) fn jump(self, chain: &str) -> Rule {
         self.words(&format!("-j {chain}")).done()
     }
 
-    pub(super) fn reject(self, family: Family) -> Rule {
+    pub(crate) fn reject(self, family: Family) -> Rule {
         let kind = if family == Family::V4 { "icmp" } else { "icmp6" };
         self.words(&format!("-j REJECT --reject-with {kind}-port-unreachable")).done()
     }
 
-    pub(super) fn translate(self, protocol: Protocol, endpoint: SocketAddr) -> Rule {
+    pub(crate) fn translate(self, protocol: Protocol, endpoint: SocketAddr) -> Rule {
         self.words(&format!("-m {protocol} -j DNAT --to-destination {endpoint}")).done()
     }
 
-    pub(super) fn done(self) -> Rule {
+    pub(crate) fn done(self) -> Rule {
         let Self { source, destination, interface, protocol, rest } = self;
         format!("{source}{destination}{interface}{protocol}{rest}").trim_end().into()
     }
@@ -170,7 +180,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::iptables::save::parse_save;
+    use crate::tables::save::parse_save;
 
     #[test]
     fn probabilities_are_as_listed() {

@@ -112,13 +112,13 @@ fn plain_is_nft() -> bool {
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
 }
 
-pub(super) fn program(family: Family, variant: Variant, what: &str) -> String {
+pub(crate) fn program(family: Family, variant: Variant, what: &str) -> String {
     let base = if family == Family::V4 { "iptables" } else { "ip6tables" };
     format!("{base}-{variant}-{what}")
 }
 
 /// Runs a program without a shell, and gives what it prints.
-pub(super) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, Error> {
+pub(crate) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, Error> {
     let attempted = || format!("running {program} {}", flags.join(" "));
     let output = output_of(program, flags, input).map_err(|error| Error::Program {
         attempted: attempted(),

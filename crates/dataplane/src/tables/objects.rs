@@ -26,7 +26,7 @@ impl Table {
         }
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.name() == name)
     }
 }
@@ -40,7 +40,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub(super) fn new(family: Family, table: Table, chain: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(family: Family, table: Table, chain: impl Into<Arc<str>>) -> Self {
         Self { family, table, chain: chain.into() }
     }
 }
@@ -58,7 +58,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub(super) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         match self {
             Self::Chain(place) | Self::List(place) | Self::Rule(place, ..) | Self::Jump(place, ..) => place,
         }
@@ -72,11 +72,11 @@ pub enum Value {
 }
 
 impl Value {
-    pub(super) fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
+    pub(crate) fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
         Self::Rules(rules.into_iter().collect())
     }
 
-    pub(super) fn as_rules(&self) -> &[Rule] {
+    pub(crate) fn as_rules(&self) -> &[Rule] {
         match self {
             Self::Rules(rules) => rules,
             Self::Present => &[],

@@ -3,40 +3,42 @@
 use portolan_model::Family;
 use portolan_plan::{Candidate, Fate, NodePlan, Packet, Reason, Refusal, Step, Trace};
 
-use super::Iptables;
-use super::objects::{Key, Place};
-use super::render::words;
+use super::objects::{Key, Place, Value};
+use super::refusals::words;
 use super::run::RuleBook;
-use crate::Objects;
 use crate::walk::{End, Ending, Met, walk};
 
-pub(super) fn trace(objects: &Objects<Iptables>, node: &NodePlan, packet: &Packet) -> Trace {
-    let outcome = walk(&book(objects, Family::of(packet.destination)), node, packet);
+pub(crate) fn trace<'a>(
+    contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone,
+    node: &NodePlan,
+    packet: &Packet,
+) -> Trace {
+    let outcome = walk(&book(contents, Family::of(packet.destination)), node, packet);
     let steps = outcome.endings.first().map(|ending| ending.path.iter().map(step).collect()).unwrap_or_default();
     Trace { steps, fate: fate(&outcome.endings), service: None }
 }
 
-fn book(objects: &Objects<Iptables>, family: Family) -> RuleBook {
+pub(crate) fn book<'a>(contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone, family: Family) -> RuleBook {
     let mut book = RuleBook::default();
     let mut add = |place: &Place, rule: &str| book.add(family, place.table.name(), &place.chain, rule);
-    let of_family = || objects.0.iter().filter(|(key, _)| key.place().family == family);
-    for (key, _) in of_family() {
+    let of_family = contents.filter(|(key, _)| key.place().family == family);
+    for (key, _) in of_family.clone() {
         if let Key::Rule(place, rule, _) | Key::Jump(place, _, rule) = key {
             add(place, rule);
         }
     }
     // What stands at the end of a list comes behind its rules.
-    for (key, value) in of_family() {
+    for (key, value) in of_family {
         value.as_rules().iter().for_each(|rule| add(key.place(), rule));
     }
     book
 }
 
-fn step(met: &Met) -> Step {
+pub(crate) fn step(met: &Met) -> Step {
     Step::new(met.chain.to_string(), met.rule.to_string())
 }
 
-fn fate(endings: &[Ending]) -> Fate {
+pub(crate) fn fate(endings: &[Ending]) -> Fate {
     let mut candidates: Vec<Candidate> = endings
         .iter()
         .filter_map(|ending| match ending.end {

@@ -1,0 +1,38 @@
+//! The tables of iptables, for every mode that has rules there: rules as text, read, compared, written and run.
+//!
+//! * `objects`, `rule`, `names`: what there is, and how a rule is spelled.
+//! * `layout`: which chains are a mode's own.
+//! * `refusals`, `node_ports`: what modes spell in the same way.
+//! * `save`, `read`, `script`, `programs`, `kernel`: between objects and the kernel.
+//! * `condition`, `run`, `trace`: rules run on a packet.
+
+mod condition;
+mod kernel;
+mod layout;
+pub(crate) mod names;
+pub(crate) mod node_ports;
+mod objects;
+mod programs;
+mod read;
+pub(crate) mod refusals;
+pub(crate) mod rule;
+mod run;
+pub mod save;
+mod script;
+pub(crate) mod trace;
+
+use std::collections::BTreeMap;
+
+pub use condition::Matching;
+pub(crate) use kernel::TablesKernel;
+pub(crate) use layout::{Jump, Layout};
+pub use objects::{Key, Place, Table, Value};
+pub use programs::{Choice, Variant, choose, is_installed};
+pub(crate) use programs::{LOCK_SECONDS, output_of};
+pub use run::RuleBook;
+pub(crate) use script::listing;
+
+/// What the tables hold of a mode.
+pub(crate) type Contents = BTreeMap<Key, Value>;
+/// One object, as it is rendered.
+pub(crate) type Object = (Key, Value);

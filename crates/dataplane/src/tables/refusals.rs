@@ -1,0 +1,218 @@
+//! What is refused, in the filter table: what should have been translated and was not. Modes that translate in the nat
+//! table refuse in the same way.
+
+use std::net::IpAddr;
+
+use portolan_model::{Family, IpNet, Protocol};
+use portolan_plan::{
+    FamilyPlan, Frontend, FrontendAddress, FrontendKind, Pool, Reason, Refusal, Routes, ServicePlan, Verdict,
+};
+
+use super::names::{
+    CLUSTER_IPS, EXTERNAL_SERVICES, Kind, NODE_PORTS, PROXY_FIREWALL, REFUSED_NODE_PORTS, SERVICES, service_chain,
+};
+use super::node_ports::{loopback, to_node_ports};
+use super::objects::{Key, Place, Table, Value};
+use super::rule::{Rule, RuleBuilder, rule};
+use super::{Jump, Object};
+
+/// Chains of single rules.
+pub(crate) const LISTS: [(Table, &str); 6] = [
+    (Table::Filter, SERVICES),
+    (Table::Filter, EXTERNAL_SERVICES),
+    (Table::Filter, PROXY_FIREWALL),
+    (Table::Filter, NODE_PORTS),
+    (Table::Filter, CLUSTER_IPS),
+    (Table::Filter, REFUSED_NODE_PORTS),
+];
+
+pub(crate) const PORTALS: &str = "kubernetes service portals";
+const EXTERNAL_PORTALS: &str = "kubernetes externally-visible service portals";
+const HEALTH_CHECKS: &str = "kubernetes health check service ports";
+const BALANCER_FIREWALL: &str = "kubernetes load balancer firewall";
+
+const fn jump(from: &'static str, to: &'static str, only_new: bool, comment: &'static str) -> Jump {
+    Jump { table: Table::Filter, from, to, only_new, comment }
+}
+
+/// kube-proxy does not refuse what the node itself sends to external addresses; the plan does.
+pub(crate) const INPUT_JUMPS: [Jump; 3] = [
+    jump("INPUT", PROXY_FIREWALL, true, BALANCER_FIREWALL),
+    jump("INPUT", NODE_PORTS, false, HEALTH_CHECKS),
+    jump("INPUT", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS),
+];
+/// The first of what is forwarded; a mode may have a jump of its own between this and the rest.
+pub(crate) const FORWARD_FIREWALL: Jump = jump("FORWARD", PROXY_FIREWALL, true, BALANCER_FIREWALL);
+pub(crate) const FORWARD_JUMPS: [Jump; 2] =
+    [jump("FORWARD", SERVICES, true, PORTALS), jump("FORWARD", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS)];
+pub(crate) const OUTPUT_JUMPS: [Jump; 3] = [
+    jump("OUTPUT", PROXY_FIREWALL, true, BALANCER_FIREWALL),
+    jump("OUTPUT", SERVICES, true, PORTALS),
+    jump("OUTPUT", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS),
+];
+
+/// The rules at the end of a list of the filter table.
+pub(crate) fn tail(family: Family, plan: &FamilyPlan, list: &str) -> Vec<Rule> {
+    match list {
+        EXTERNAL_SERVICES => {
+            to_node_ports(family, plan, "kubernetes service nodeports that are refused", REFUSED_NODE_PORTS)
+        }
+        SERVICES => to_cluster_ips(plan),
+        CLUSTER_IPS => unallocated(plan),
+        PROXY_FIREWALL if plan.loopback_node_ports => vec![loopback_guard()],
+        _ => Vec::new(),
+    }
+}
+
+pub(crate) fn is_tail(list: &str, rule: &str) -> bool {
+    match list {
+        EXTERNAL_SERVICES => rule.ends_with(REFUSED_NODE_PORTS),
+        SERVICES => rule.ends_with(CLUSTER_IPS),
+        CLUSTER_IPS => rule.ends_with("DROP"),
+        PROXY_FIREWALL => *rule == *loopback_guard(),
+        _ => false,
+    }
+}
+
+/// Where packets from 127.0.0.1 may leave the machine, others' packets to it could come in, too. kube-proxy has this rule
+/// in `KUBE-FIREWALL`, which is kubelet's as well, so that neither can tell when it may go.
+fn loopback_guard() -> Rule {
+    let loopback = loopback(Family::V4);
+    rule()
+        .source_not(loopback)
+        .destination(loopback)
+        .comment("block incoming localnet connections")
+        .words("-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT")
+        .jump("DROP")
+}
+
+/// What is still on its way to an address of Services was not translated. Where the ranges of such addresses are not
+/// known, all packets have to be held against all of them.
+fn to_cluster_ips(plan: &FamilyPlan) -> Vec<Rule> {
+    let comment = "kubernetes service addresses";
+    match plan.service_ranges.is_empty() {
+        true => vec![rule().comment(comment).jump(CLUSTER_IPS)],
+        false => {
+            plan.service_ranges.iter().map(|it| rule().destination(*it).comment(comment).jump(CLUSTER_IPS)).collect()
+        }
+    }
+}
+
+fn unallocated(plan: &FamilyPlan) -> Vec<Rule> {
+    let comment = "kubernetes service address that no service has";
+    plan.service_ranges.iter().map(|range| rule().destination(*range).comment(comment).jump("DROP")).collect()
+}
+
+/// Everything that a Service port has in the filter table.
+pub(crate) fn service(service: &ServicePlan) -> Vec<Object> {
+    let port = Port { service, name: service.key.to_string() };
+    let mut objects: Vec<Object> = service.frontends.iter().flat_map(|frontend| port.refusals(frontend)).collect();
+    objects.extend(service.health_check_port.map(|number| port.health_check(number)));
+    objects
+}
+
+/// The address of a Service is refused once, whatever the number of its ports.
+pub(crate) fn is_shared(key: &Key) -> bool {
+    matches!(key, Key::Rule(place, ..) if &*place.chain == CLUSTER_IPS)
+}
+
+/// Whether anybody's packets to the frontend are translated.
+pub(crate) fn forwards(routes: Routes) -> bool {
+    [Pool::Cluster, Pool::Local].into_iter().any(|pool| routes.use_pool(pool))
+}
+
+struct Port<'a> {
+    service: &'a ServicePlan,
+    name: String,
+}
+
+impl Port<'_> {
+    fn family(&self) -> Family {
+        self.service.key.family
+    }
+
+    fn listed(&self, list: &str, rule: Rule) -> Object {
+        (Key::Rule(Place::new(self.family(), Table::Filter, list), rule, 0), Value::Present)
+    }
+
+    fn matching(&self, address: IpAddr, port: u16, comment: &str) -> RuleBuilder {
+        rule().to_service(address, self.service.protocol(), port, comment)
+    }
+
+    /// Whatever else the node refuses, load balancers may ask.
+    fn health_check(&self, port: u16) -> Object {
+        let comment = format!("{} health check node port", self.name);
+        let builder = rule().protocol(Protocol::Tcp).comment(&comment).port(Protocol::Tcp, port);
+        self.listed(NODE_PORTS, builder.jump("ACCEPT"))
+    }
+
+    /// Refusing is done to what was not translated, behind translation.
+    fn refusals(&self, frontend: &Frontend) -> Vec<Object> {
+        let mut objects = Vec::new();
+        if let (FrontendAddress::Vip(address, port), Some(_)) = (frontend.address, &frontend.sources) {
+            objects.extend(self.source_refusal(address, port, frontend));
+        }
+        objects.extend(refusal(frontend.routes).map(|refusal| self.refusal(frontend, refusal)));
+        if let (true, FrontendAddress::Vip(address, _)) = (frontend.kind.owns_address(), frontend.address) {
+            let comment = format!("{} has no such port", self.service.key.name.service);
+            let rule = rule().destination(IpNet::from(address)).comment(&comment).reject(self.family());
+            objects.push(self.listed(CLUSTER_IPS, rule));
+        }
+        objects
+    }
+
+    /// Untranslated packets are not of allowed sources. Where there is nothing to translate to, the sources have to be
+    /// looked at here.
+    fn source_refusal(&self, address: IpAddr, port: u16, frontend: &Frontend) -> Vec<Object> {
+        let chain = service_chain(Kind::Firewall, &self.service.key);
+        let comment = format!("{} traffic not accepted by {chain}", self.name);
+        if forwards(frontend.routes) {
+            return vec![self.listed(PROXY_FIREWALL, self.matching(address, port, &comment).jump("DROP"))];
+        }
+        let pass = frontend.sources.iter().flatten().map(|range| rule().source(*range).jump("RETURN"));
+        let rules = pass.chain([rule().comment(&comment).jump("DROP")]);
+        let jump = self.matching(address, port, &format!("{} loadbalancer IP", self.name)).jump(&chain);
+        let place = Place::new(self.family(), Table::Filter, chain);
+        vec![(Key::Chain(place), Value::rules(rules)), self.listed(PROXY_FIREWALL, jump)]
+    }
+
+    fn refusal(&self, frontend: &Frontend, refusal: Refusal) -> Object {
+        let comment = format!("{} {}", self.name, words(refusal.reason()));
+        let (list, builder) = match frontend.address {
+            FrontendAddress::Vip(address, port) => {
+                (refusing_list(frontend.kind), self.matching(address, port, &comment))
+            }
+            FrontendAddress::NodePort(port) => {
+                (REFUSED_NODE_PORTS, rule().to_node_port(self.service.protocol(), port, &comment))
+            }
+        };
+        let rule = match refusal {
+            Refusal::Reject(_) => builder.reject(self.family()),
+            Refusal::Drop(_) => builder.jump("DROP"),
+        };
+        self.listed(list, rule)
+    }
+}
+
+/// What becomes of packets that no route translates: the plan refuses them all in the same way.
+fn refusal(routes: Routes) -> Option<Refusal> {
+    [routes.outside, routes.node, routes.pod].into_iter().find_map(|route| match route.verdict {
+        Verdict::Refuse(refusal) => Some(refusal),
+        Verdict::Forward(_) => None,
+    })
+}
+
+fn refusing_list(kind: FrontendKind) -> &'static str {
+    if kind == FrontendKind::ClusterIp { SERVICES } else { EXTERNAL_SERVICES }
+}
+
+/// How a comment tells a reason.
+pub(crate) fn words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoEndpoints => "has no endpoints",
+        Reason::NoLocalEndpoints => "has no local endpoints",
+        Reason::UnknownPort => "has no such port",
+        Reason::SourceNotAllowed => "traffic not accepted by KUBE-FW-",
+        Reason::UnallocatedAddress => "kubernetes service address that no service has",
+    }
+}
