@@ -6,7 +6,7 @@ CARGO ?= cargo
 
 help:
 	@echo 'make build   the program: target/release/portolan'
-	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables for that mode'
+	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'

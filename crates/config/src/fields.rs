@@ -131,13 +131,13 @@ pub const FIELDS: &[Field] = &[
     field("conntrack.udpTimeout", Duration, "0s", Absent, Works("how long an unanswered UDP flow is remembered; 0 leaves the kernel's value"), "30s"),
     field("conntrack.udpStreamTimeout", Duration, "0s", Absent, Works("the same for answered UDP flows"), "3m"),
     field("configSyncPeriod", Duration, "15m", Zero, NoUse("nothing is delivered twice: every change is, and a lost watch is resumed"), "5m"),
-    field("portRange", Text, "", Absent, NoUse("for userspace mode, which no longer exists"), "1000-2000"),
+    field("portRange", Text, "", Absent, NoUse("the kernel gives free ports to listeners of userspace mode"), "1000-2000"),
     field("windowsRunAsService", Boolean, "false", Omitted, WINDOWS, "true"),
 ];
 
 /// Fields of older releases, which files still contain. They are known, and change nothing.
 pub(crate) const REMOVED_FIELDS: &[(&str, &str)] = &[
-    ("udpIdleTimeout", "for userspace mode, which no longer exists"),
+    ("udpIdleTimeout", "use --udp-timeout"),
     ("resourceContainer", "container runtimes do this"),
     ("conntrack.max", "use conntrack.maxPerCore and conntrack.min"),
 ];

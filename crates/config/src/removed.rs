@@ -1,11 +1,13 @@
-//! Flags that kube-proxy no longer has, but that older command lines still give. They are taken, and change nothing.
+//! Flags that kube-proxy no longer has, but that older command lines still give. They are taken, and most change
+//! nothing.
 
 use crate::fields::Use;
 use crate::flags::{Flag, Target, hidden};
 use crate::value::Kind::{self, Boolean, Duration, Integer, Text};
 
 const KLOG: Use = Use::None("removed in Kubernetes 1.26: the log goes to standard error");
-const USERSPACE: Use = Use::None("for userspace mode, which no longer exists");
+const PORT_RANGE: Use = Use::None("the kernel gives free ports to listeners of userspace mode");
+const UDP_TIMEOUT: Use = Use::Works("userspace mode: how long a UDP client may be idle before it gets a new endpoint");
 
 const fn gone(name: &'static str, kind: Kind, used: Use) -> Flag {
     match kind {
@@ -17,8 +19,8 @@ const fn gone(name: &'static str, kind: Kind, used: Use) -> Flag {
 }
 
 pub(crate) const REMOVED: &[Flag] = &[
-    Flag { target: Target::Field("portRange"), ..gone("proxy-port-range", Text, USERSPACE) },
-    gone("udp-timeout", Duration, USERSPACE),
+    Flag { target: Target::Field("portRange"), ..gone("proxy-port-range", Text, PORT_RANGE) },
+    hidden("udp-timeout", Duration, "250ms", UDP_TIMEOUT, "5s"),
     gone("cleanup-iptables", Boolean, Use::None("removed: use --cleanup")),
     gone("cleanup-ipvs", Boolean, Use::None("removed: --cleanup removes what every mode left")),
     gone("conntrack-max", Integer, Use::None("removed: use --conntrack-max-per-core and --conntrack-min")),

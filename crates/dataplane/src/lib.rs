@@ -13,6 +13,7 @@ pub mod peers;
 mod reconcile;
 pub mod tables;
 pub mod traffic;
+pub mod userspace;
 pub mod walk;
 
 pub mod fake;
@@ -63,6 +64,8 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
 pub enum Error {
     #[error(transparent)]
     Kernel(#[from] portolan_kernel::Error),
+    #[error(transparent)]
+    Relay(#[from] portolan_relay::Error),
     #[error("{attempted}: {reason}")]
     Program { attempted: String, reason: String },
     #[error("{0} (an error made by the fake kernel)")]

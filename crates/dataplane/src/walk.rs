@@ -1,9 +1,10 @@
 //! A packet's way past the kernel's hooks, with every random branch followed.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet};
 
 /// Where rules are run.
@@ -77,6 +78,8 @@ pub enum Verdict {
     /// Nothing stops it.
     Continue,
     Translate(SocketAddr),
+    /// To a port of the node itself.
+    Redirect(u16),
     Masquerade,
     Drop,
     Reject,
@@ -154,19 +157,28 @@ impl Walk<'_> {
     /// The branches that go on behind a hook.
     fn pass(&mut self, hook: Hook, branch: Branch) -> Vec<Branch> {
         let mut passed = Vec::new();
-        for (mut branch, verdict) in self.rules.run(hook, self.node, branch) {
+        for (branch, verdict) in self.rules.run(hook, self.node, branch) {
             match verdict {
                 Verdict::Drop => self.end(&branch, End::Drop, false),
                 Verdict::Reject => self.end(&branch, End::Reject, false),
                 Verdict::Continue | Verdict::Masquerade => passed.push(branch),
-                Verdict::Translate(endpoint) => {
-                    (branch.packet.destination, branch.packet.port) = (endpoint.ip(), endpoint.port());
-                    branch.translated = true;
-                    passed.push(branch);
+                Verdict::Translate(endpoint) => passed.push(translated(branch, endpoint)),
+                Verdict::Redirect(port) => {
+                    let own = self.own_address(branch.packet.destination);
+                    passed.push(translated(branch, SocketAddr::new(own, port)));
                 }
             }
         }
         passed
+    }
+
+    /// Which of the node's addresses it is depends on the interface; no rule of ours does.
+    fn own_address(&self, destination: IpAddr) -> IpAddr {
+        let family = Family::of(destination);
+        self.node.primary_address(family).unwrap_or(match family {
+            Family::V4 => Ipv4Addr::LOCALHOST.into(),
+            Family::V6 => Ipv6Addr::LOCALHOST.into(),
+        })
     }
 
     fn end(&mut self, branch: &Branch, end: End, masquerade: bool) {
@@ -174,4 +186,10 @@ impl Walk<'_> {
         let (share, path) = (branch.share, branch.path.clone());
         self.outcome.endings.push(Ending { end, masquerade, share, path });
     }
+}
+
+fn translated(mut branch: Branch, endpoint: SocketAddr) -> Branch {
+    (branch.packet.destination, branch.packet.port) = (endpoint.ip(), endpoint.port());
+    branch.translated = true;
+    branch
 }

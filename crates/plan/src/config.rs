@@ -15,6 +15,8 @@ pub struct PlanConfig {
     pub loopback_node_ports: bool,
     /// Whether `spec.externalIPs` gets rules (feature gate AllowServiceExternalIPs).
     pub allow_external_ips: bool,
+    /// Whether connections end on this node and are carried on from here by the daemon (userspace mode).
+    pub relayed: bool,
 }
 
 impl Default for PlanConfig {
@@ -25,6 +27,7 @@ impl Default for PlanConfig {
             node_port_addresses: vec![AddressSelector::Primary],
             loopback_node_ports: false,
             allow_external_ips: true,
+            relayed: false,
         }
     }
 }

@@ -57,24 +57,44 @@ impl<'a> Context<'a> {
     /// Traffic to the ClusterIP. Its source is kept for pods, and rewritten for whoever could not be answered directly.
     fn internal_routes(&self, pools: &Pools) -> Routes {
         let pool = if self.internal_local() { Pool::Local } else { Pool::Cluster };
-        let verdict = forward(pool, pools);
+        let verdict = self.forward(pool, pools);
         let all = self.node.masquerade_all;
-        let others = Route::new(verdict, all || self.detects_pods());
-        self.routes(Route::new(verdict, all), others, others)
+        let others = self.route(verdict, all || self.detects_pods());
+        self.routes(self.route(verdict, all), others, others)
     }
 
     /// Traffic to node ports, load-balancer IPs and external IPs.
     fn external_routes(&self, pools: &Pools) -> Routes {
-        let anywhere = forward(Pool::Cluster, pools);
-        let masqueraded = Route::new(anywhere, true);
+        let anywhere = self.forward(Pool::Cluster, pools);
+        let masqueraded = self.route(anywhere, true);
         if !self.external_local() {
             return Routes::same(masqueraded);
         }
         // Pods and the node are inside the cluster, so that a policy on outside traffic does not bind them: they
         // reach every endpoint, as though they had come through the load balancer.
-        let pod = Route::new(anywhere, false);
-        let outside = Route::new(forward(Pool::Local, pools), false);
+        let pod = self.route(anywhere, false);
+        let outside = self.route(self.forward(Pool::Local, pools), false);
         self.routes(pod, masqueraded, outside)
+    }
+
+    /// A relay is the client of every endpoint.
+    fn route(&self, verdict: Verdict, masquerade: bool) -> Route {
+        Route::new(verdict, masquerade || self.node.relayed)
+    }
+
+    fn forward(&self, pool: Pool, pools: &Pools) -> Verdict {
+        let endpoints = match pool {
+            Pool::Cluster => &pools.cluster,
+            Pool::Local => &pools.local,
+        };
+        match (endpoints.is_empty(), pool, pools.any) {
+            _ if !self.node.carries(self.port.protocol) => {
+                Verdict::Refuse(Refusal::Reject(Reason::UnsupportedProtocol))
+            }
+            (false, ..) => Verdict::Forward(pool),
+            (true, Pool::Local, true) => Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints)),
+            (true, ..) => Verdict::Refuse(Refusal::Reject(Reason::NoEndpoints)),
+        }
     }
 
     /// Without a detector no packet is known to come from a pod, so that pods are treated like anybody else.
@@ -123,18 +143,6 @@ impl<'a> Context<'a> {
         self.port.node_port.is_some()
             || self.of_family(&self.service.load_balancer_ips).next().is_some()
             || self.of_family(&self.service.external_ips).next().is_some()
-    }
-}
-
-fn forward(pool: Pool, pools: &Pools) -> Verdict {
-    let endpoints = match pool {
-        Pool::Cluster => &pools.cluster,
-        Pool::Local => &pools.local,
-    };
-    match (endpoints.is_empty(), pool, pools.any) {
-        (false, ..) => Verdict::Forward(pool),
-        (true, Pool::Local, true) => Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints)),
-        (true, ..) => Verdict::Refuse(Refusal::Reject(Reason::NoEndpoints)),
     }
 }
 

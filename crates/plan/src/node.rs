@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use portolan_model::{Family, IpNet, Node, Snapshot};
+use portolan_model::{Family, IpNet, Node, Protocol, Snapshot};
 
 use crate::config::{AddressSelector, DetectLocal, PlanConfig};
 use crate::verdict::Origin;
@@ -20,6 +20,9 @@ pub struct NodePlan {
     pub object_addresses: Box<[IpAddr]>,
     pub masquerade_all: bool,
     pub allow_external_ips: bool,
+    /// Connections end here and are carried on from here: endpoints see the node as their client, and only protocols
+    /// that can be cut in two so are served.
+    pub relayed: bool,
     pub families: [FamilyPlan; 2],
 }
 
@@ -70,6 +73,7 @@ impl NodePlan {
             object_addresses: node.addresses.clone(),
             masquerade_all: config.masquerade_all,
             allow_external_ips: config.allow_external_ips,
+            relayed: config.relayed,
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
                 node_ports: node_port_match(node, config, family),
@@ -84,8 +88,19 @@ impl NodePlan {
     pub fn treats_services_like(&self, other: &Self) -> bool {
         let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
-        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips);
+        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.relayed);
         identity(self) == identity(other) && settings(self) == settings(other) && pods(self) == pods(other)
+    }
+
+    /// What belongs together in SCTP (messages, streams, several addresses) would come apart in a relay.
+    pub(crate) fn carries(&self, protocol: Protocol) -> bool {
+        !self.relayed || protocol != Protocol::Sctp
+    }
+
+    /// The address by which the cluster knows this node.
+    pub fn primary_address(&self, family: Family) -> Option<IpAddr> {
+        let of_family = |address: &IpAddr| Family::of(*address) == family && !address.is_loopback();
+        self.object_addresses.iter().copied().find(of_family)
     }
 
     pub fn family(&self, family: Family) -> &FamilyPlan {

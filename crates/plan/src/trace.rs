@@ -156,14 +156,14 @@ fn is_allowed(frontend: &Frontend, source: IpAddr) -> bool {
     frontend.sources.as_ref().is_none_or(|ranges| ranges.iter().any(|range| range.contains(&source)))
 }
 
-/// A pod that reaches itself is masqueraded whatever the route says, or it would answer itself directly. What arrives
+/// Whatever is relayed comes from the node. A pod that reaches itself is masqueraded whatever the route says, or it would answer itself directly. What arrives
 /// from elsewhere and ends on the node is never masqueraded: the kernel does that only to packets that leave.
 fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoint]) -> Vec<Candidate> {
     let is_hairpin = |endpoint: &Endpoint| endpoint.may_be_here && endpoint.address == packet.source;
     let leaves = |endpoint: &Endpoint| node.owns(packet.source) || !node.owns(endpoint.address);
     let candidate = |endpoint: &Endpoint| Candidate {
         endpoint: endpoint.socket(),
-        masquerade: (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
+        masquerade: node.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
     };
     pool.iter().map(candidate).collect()
 }

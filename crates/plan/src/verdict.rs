@@ -100,6 +100,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// What the kernel can be asked to do whatever the mode; userspace mode has one more.
     pub const ALL: [Self; 5] = [
         Self::Reject(Reason::NoEndpoints),
         Self::Reject(Reason::UnknownPort),
@@ -136,15 +137,18 @@ pub enum Reason {
     UnknownPort,
     /// The address is in the service range, but no Service has it.
     UnallocatedAddress,
+    /// The mode cannot carry this protocol.
+    UnsupportedProtocol,
 }
 
 impl Reason {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::NoEndpoints,
         Self::NoLocalEndpoints,
         Self::SourceNotAllowed,
         Self::UnknownPort,
         Self::UnallocatedAddress,
+        Self::UnsupportedProtocol,
     ];
 
     /// What to tell a person who asks why.
@@ -155,6 +159,7 @@ impl Reason {
             Self::SourceNotAllowed => "the client's address is in none of spec.loadBalancerSourceRanges",
             Self::UnknownPort => "the address is a ClusterIP, but its Service has no such port and protocol",
             Self::UnallocatedAddress => "the address is in the service range, but no Service has it",
+            Self::UnsupportedProtocol => "userspace mode carries TCP and UDP only; other modes serve SCTP",
         }
     }
 }
@@ -167,6 +172,7 @@ impl fmt::Display for Reason {
             Self::SourceNotAllowed => "source-not-allowed",
             Self::UnknownPort => "unknown-port",
             Self::UnallocatedAddress => "unallocated-address",
+            Self::UnsupportedProtocol => "unsupported-protocol",
         })
     }
 }

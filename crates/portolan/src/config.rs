@@ -9,7 +9,7 @@ use portolan_model::Family;
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 use portolan_source::{Options, State};
 
-use crate::flags::{DetectLocalMode, FactFlags, ManifestFlags, TrafficFlags};
+use crate::flags::{DetectLocalMode, FactFlags, ManifestFlags, Mode, TrafficFlags};
 
 /// Whether a command may write down allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,7 @@ pub fn plan_config(flags: &TrafficFlags) -> anyhow::Result<PlanConfig> {
         node_port_addresses: selectors.map(|text| address_selector(text.trim())).collect::<Result<_, _>>()?,
         loopback_node_ports: flags.iptables_localhost_nodeports,
         allow_external_ips: true,
+        relayed: flags.proxy_mode == Mode::Userspace,
     })
 }
 

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use portolan_dataplane::userspace::Doors;
 use portolan_explain::{DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, services};
 use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
+
+mod replacement;
 
 use crate::modes::spelling;
 use crate::offline::load;
@@ -22,6 +25,8 @@ pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
     pub(crate) settings: Settings,
+    /// In userspace mode: the listeners of this process.
+    pub(crate) doors: Option<Arc<Doors>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +34,11 @@ pub(crate) enum Question {
     Packet(PacketQuestion),
     Services,
     Verify,
-    Difference { manifests: Vec<PathBuf> },
+    Difference {
+        manifests: Vec<PathBuf>,
+    },
+    /// Another process asks for our place.
+    Replace,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,23 +47,27 @@ pub(crate) enum Answer {
     Services(ServicesAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    /// What follows is sockets.
+    Sockets,
     Failure(String),
 }
 
 /// A daemon that is asked must answer within this time, and one who asks must do so at once.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers in the background. A second daemon on the same socket is refused: the two would undo each other's work.
-/// Without the socket for another reason the daemon still does its work, so that this is only told.
-pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>) -> anyhow::Result<()> {
-    if UnixStream::connect(path).is_ok() {
-        bail!("another portolan proxy answers at {}: stop it, or use another --control-socket", path.display());
-    }
+/// Tells the run loop to end.
+pub(crate) type TellReplaced = Box<dyn Fn(Replacement) + Send>;
+
+pub(crate) fn is_answered(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
+}
+
+/// Answers in the background. Without the socket the daemon still does its work, so that this is only told.
+pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, replaced: TellReplaced) {
     match listen(path) {
-        Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &published)),
+        Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &published, &replaced)),
         Err(error) => tracing::warn!("questions cannot be asked at {}: {error:#}", path.display()),
     }
-    Ok(())
 }
 
 fn listen(path: &Path) -> anyhow::Result<UnixListener> {
@@ -67,19 +80,23 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-fn answer_all(listener: &UnixListener, published: &Mutex<Published>) {
+fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &TellReplaced) {
     for stream in listener.incoming().flatten() {
-        if let Err(error) = answer_stream(&stream, published) {
+        if let Err(error) = answer_stream(&stream, published, replaced) {
             tracing::debug!("answering a question: {error:#}");
         }
     }
 }
 
-fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>) -> anyhow::Result<()> {
+fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced: &TellReplaced) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     let question: Question = serde_json::from_str(&line).context("reading the question")?;
+    if matches!(question, Question::Replace) {
+        let doors = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.doors.clone();
+        return replacement::hand_over(stream, doors.as_deref(), replaced);
+    }
     let answer = answer(&question, published).unwrap_or_else(|error| Answer::Failure(format!("{error:#}")));
     let mut text = serde_json::to_string(&answer)?;
     text.push('\n');
@@ -88,13 +105,14 @@ fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>) -> anyho
 
 /// Takes what is needed out of the lock first, so that a long answer never holds up a sync.
 fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
-    let (plan, settings) = {
+    let (plan, settings, doors) = {
         let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
         let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
-        (plan, published.settings.clone())
+        (plan, published.settings.clone(), published.doors.clone())
     };
-    let mode = spelling(settings.mode_settings());
+    let mode = spelling(settings.mode_settings(), doors);
     Ok(match question {
+        Question::Replace => bail!("this question is answered with sockets"),
         Question::Services => Answer::Services(services(&plan)),
         Question::Verify => Answer::Verify(mode.verify(&plan)?),
         Question::Packet(packet) => {
@@ -112,6 +130,8 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
         }
     })
 }
+
+pub(crate) use replacement::{Replacement, replace};
 
 pub(crate) fn ask(path: &Path, question: &Question) -> anyhow::Result<Answer> {
     let mut stream = UnixStream::connect(path).with_context(|| {

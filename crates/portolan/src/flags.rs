@@ -62,6 +62,9 @@ pub struct ProxyFlags {
     /// With --once: for people or for programs
     #[arg(long, short = 'o', default_value = "text", hide_default_value = true)]
     pub output: Output,
+    /// Take the place of the portolan proxy that answers at the control socket: it hands its listeners over and ends
+    #[arg(long)]
+    pub replace: bool,
     /// Count connections, packets and bytes by Service and endpoint, for /metrics
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set)]
@@ -143,6 +146,7 @@ pub struct TrafficFlags {
 pub enum Mode {
     Nftables,
     Iptables,
+    Userspace,
 }
 
 impl Mode {
@@ -150,6 +154,7 @@ impl Mode {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Userspace => "userspace",
         }
     }
 }

@@ -11,7 +11,7 @@ const RUNS_AS: [(AskedMode, Mode); 7] = [
     (AskedMode::Nftables, Mode::Nftables),
     (AskedMode::Iptables, Mode::Iptables),
     (AskedMode::Ipvs, Mode::Nftables),
-    (AskedMode::Userspace, Mode::Nftables),
+    (AskedMode::Userspace, Mode::Userspace),
     (AskedMode::Kernelspace, Mode::Nftables),
     (AskedMode::Ebpf, Mode::Nftables),
 ];
@@ -24,7 +24,7 @@ pub(crate) fn chosen(asked: AskedMode) -> (Mode, Option<Notice>) {
 /// An image without programs still serves a cluster whose configuration asks for iptables.
 fn decide(asked: AskedMode, has_iptables: bool) -> (Mode, Option<Notice>) {
     let runs = RUNS_AS.iter().find(|(mode, _)| *mode == asked).map_or(Mode::Nftables, |(_, runs)| *runs);
-    if runs == Mode::Iptables && !has_iptables {
+    if matches!(runs, Mode::Iptables | Mode::Userspace) && !has_iptables {
         return (
             Mode::Nftables,
             Some(substitute(asked, Mode::Nftables, "the programs of iptables are not installed here")),
@@ -61,5 +61,6 @@ mod tests {
         }
         assert_eq!(decide(AskedMode::Iptables, true).0, Mode::Iptables);
         assert_eq!(decide(AskedMode::Iptables, false).0, Mode::Nftables);
+        assert_eq!(decide(AskedMode::Userspace, true).0, Mode::Userspace);
     }
 }

@@ -1,13 +1,14 @@
 //! The modes that are built, each behind the same two doors: one for doing, one for asking.
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use portolan_dataplane::iptables::{self, Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{self, Nftables, NftablesKernel};
 use portolan_dataplane::peers::Successor;
 use portolan_dataplane::tables::{self, Variant};
 use portolan_dataplane::traffic::{CountTraffic, Pair, Usage};
+use portolan_dataplane::userspace::{self, Doors, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Error, Objects, Observe, Program, Reconciler, SyncReport, render, verify};
 use portolan_explain::{DifferenceAnswer, PacketAnswer, VerifyAnswer, difference, explain_packet, verify_answer};
 use portolan_plan::{Packet, Plan};
@@ -21,6 +22,8 @@ pub(crate) struct ModeSettings {
     pub(crate) mode: Mode,
     pub(crate) masquerade_bit: u8,
     pub(crate) traffic_counters: bool,
+    /// How long a UDP client of userspace mode may be idle.
+    pub(crate) udp_idle: Duration,
 }
 
 /// A mode at work.
@@ -36,12 +39,21 @@ pub(crate) trait Worker: Send {
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error>;
 
     fn successor(&mut self) -> Successor;
+
+    /// The listeners of a mode in which the daemon itself carries connections.
+    fn doors(&mut self) -> Option<Arc<Doors>> {
+        None
+    }
 }
 
 pub(crate) fn open(settings: ModeSettings) -> Result<Box<dyn Worker>, Error> {
     Ok(match settings.mode {
         Mode::Nftables => Box::new(Reconciler::new(nftables(settings), NftablesKernel::open()?)),
         Mode::Iptables => Box::new(Reconciler::new(iptables(settings), IptablesKernel::open(variant()?)?)),
+        Mode::Userspace => {
+            let doors = Arc::new(Doors::open(Limits { udp_idle: settings.udp_idle, ..Limits::default() })?);
+            Box::new(Reconciler::new(Userspace, UserspaceKernel::open(variant()?, doors)?))
+        }
     })
 }
 
@@ -88,6 +100,33 @@ impl Worker for Reconciler<Iptables, IptablesKernel> {
 
     fn successor(&mut self) -> Successor {
         Successor::Iptables(self.kernel().variant())
+    }
+}
+
+impl Worker for Reconciler<Userspace, UserspaceKernel> {
+    fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
+        sync(self, plan, trust)
+    }
+
+    fn use_settings(&mut self, _: ModeSettings) {
+        self.respell(Userspace);
+    }
+
+    fn port_id(&mut self) -> Option<u32> {
+        None
+    }
+
+    /// The relay counts for itself.
+    fn forget_counts(&mut self, _: &[(Pair, Usage)]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn successor(&mut self) -> Successor {
+        Successor::Userspace(self.kernel().variant())
+    }
+
+    fn doors(&mut self) -> Option<Arc<Doors>> {
+        Some(self.kernel().doors().clone())
     }
 }
 
@@ -149,24 +188,43 @@ struct Spelled<D: Dataplane> {
     name: &'static str,
     dataplane: D,
     listing: fn(&Objects<D>) -> String,
-    open: fn() -> Result<Box<dyn Observe<D>>, Error>,
+    open: Open<D>,
 }
 
-pub(crate) fn spelling(settings: ModeSettings) -> Box<dyn Spelling> {
+type Open<D> = Box<dyn Fn() -> Result<Box<dyn Observe<D>>, Error>>;
+
+/// Which port leads to which listener is known to the daemon that has opened them, and so to nobody else.
+pub(crate) fn spelling(settings: ModeSettings, doors: Option<Arc<Doors>>) -> Box<dyn Spelling> {
     let name = settings.mode.name();
     match settings.mode {
         Mode::Nftables => Box::new(Spelled {
             name,
             dataplane: nftables(settings),
             listing: nftables::listing,
-            open: || Ok(Box::new(NftablesKernel::open()?)),
+            open: Box::new(|| Ok(Box::new(NftablesKernel::open()?))),
         }),
         Mode::Iptables => Box::new(Spelled {
             name,
             dataplane: iptables(settings),
             listing: iptables::listing,
-            open: || Ok(Box::new(IptablesKernel::open(variant()?)?)),
+            open: Box::new(|| Ok(Box::new(IptablesKernel::open(variant()?)?))),
         }),
+        Mode::Userspace => Box::new(Spelled {
+            name,
+            dataplane: Userspace,
+            listing: userspace::listing,
+            open: Box::new(move || {
+                let doors = doors.clone().ok_or_else(no_doors)?;
+                Ok(Box::new(UserspaceKernel::open(variant()?, doors)?))
+            }),
+        }),
+    }
+}
+
+fn no_doors() -> Error {
+    Error::Program {
+        attempted: "comparing rules of userspace mode with listeners".into(),
+        reason: "only the running daemon knows which port leads where: ask it, without --manifests".into(),
     }
 }
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ipnet::IpNet;
-use portolan_config::{AskedMode, Document, Notice, Read, from_file, from_flags, is_on, parse_range};
+use portolan_config::{
+    AskedMode, Document, Flag, Given, Notice, Read, Value, from_file, from_flags, is_on, parse_range,
+};
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 use portolan_source::Options;
 
@@ -44,6 +46,10 @@ pub struct Settings {
     /// In shadow mode: compare once, and show the result so.
     pub once: Option<OutputFlags>,
     pub traffic_counters: bool,
+    /// How long a UDP client of userspace mode may be idle.
+    pub udp_idle: Duration,
+    /// Take the place of the daemon that answers at the control socket.
+    pub replace: bool,
     pub actions: Actions,
     pub control_socket: PathBuf,
     pub config_file: Option<PathBuf>,
@@ -116,7 +122,7 @@ impl Settings {
         let (mode, mode_notice) = mode::chosen(asked_mode);
         notices.extend(mode_notice);
         let is_takeover = config_file.is_some() || flags.manifests.manifests.is_empty();
-        let (plan, plan_notices) = plan_config(&document, is_takeover);
+        let (plan, plan_notices) = plan_config(&document, is_takeover, mode);
         notices.extend(plan_notices);
         let socket = |path: &str| document.text(path).parse().with_context(|| document.place(path));
         Ok(Self {
@@ -137,6 +143,8 @@ impl Settings {
             shadow: flags.shadow,
             once: flags.once.then_some(OutputFlags { output: flags.output }),
             traffic_counters: flags.traffic_counters,
+            udp_idle: udp_idle(given),
+            replace: flags.replace,
             actions: Actions {
                 cleanup: given.boolean("cleanup"),
                 init_only: given.boolean("init-only"),
@@ -172,8 +180,8 @@ impl Settings {
     }
 
     pub(crate) fn mode_settings(&self) -> ModeSettings {
-        let Self { mode, masquerade_bit, traffic_counters, .. } = *self;
-        ModeSettings { mode, masquerade_bit, traffic_counters }
+        let Self { mode, masquerade_bit, traffic_counters, udp_idle, .. } = *self;
+        ModeSettings { mode, masquerade_bit, traffic_counters, udp_idle }
     }
 
     pub fn node_name(&self) -> &str {
@@ -239,7 +247,16 @@ fn conntrack(document: &Document) -> ConntrackSettings {
     }
 }
 
-fn plan_config(document: &Document, is_takeover: bool) -> (PlanConfig, Option<Notice>) {
+/// What is not given is the default of kube-proxy's userspace mode of old.
+fn udp_idle(given: &Given) -> Duration {
+    let flag = Flag::named("udp-timeout").expect("a test looks it up");
+    match given.value(flag.name).cloned().unwrap_or_else(|| flag.default_value()) {
+        Value::Duration(span) => span.duration(),
+        _ => Duration::ZERO,
+    }
+}
+
+fn plan_config(document: &Document, is_takeover: bool, mode: Mode) -> (PlanConfig, Option<Notice>) {
     let section = if document.mode().section() == "nftables" { "nftables" } else { "iptables" };
     let (node_port_addresses, notice) = node_port_addresses(document, is_takeover);
     let plan = PlanConfig {
@@ -248,6 +265,7 @@ fn plan_config(document: &Document, is_takeover: bool) -> (PlanConfig, Option<No
         node_port_addresses,
         loopback_node_ports: is_iptables(document, is_takeover) && document.boolean("iptables.localhostNodePorts"),
         allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
+        relayed: mode == Mode::Userspace,
     };
     (plan, notice)
 }

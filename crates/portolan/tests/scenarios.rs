@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
+use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Change, Dataplane, Error, Program, Reconciler, render, verify};
 use portolan_plan::{Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
@@ -20,7 +22,21 @@ trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
     const NAME: &'static str;
     type Kernel: Program<Self> + Send;
 
+    /// Whether connections end on the node and are carried on from there, which the plan has to know.
+    const IS_RELAYED: bool = false;
+
     fn make(masquerade_bit: u8) -> Self;
+
+    fn session(scenario: &Scenario) -> Session {
+        let mut session = Session::new(scenario);
+        session.config.relayed = Self::IS_RELAYED;
+        session
+    }
+
+    /// What a scenario's line means in this mode.
+    fn adapted(line: &PacketLine) -> PacketLine {
+        line.clone()
+    }
 }
 
 impl Mode for Nftables {
@@ -41,6 +57,28 @@ impl Mode for Iptables {
     }
 }
 
+impl Mode for Userspace {
+    const NAME: &'static str = "userspace";
+    const IS_RELAYED: bool = true;
+    type Kernel = UserspaceKernel;
+
+    fn make(_: u8) -> Self {
+        Self
+    }
+
+    /// Whatever is relayed comes from the node, and SCTP is not relayed.
+    fn adapted(line: &PacketLine) -> PacketLine {
+        let expected = match (line.protocol, &line.expected) {
+            (Protocol::Sctp, Expected::Forward { .. }) => Expected::Reject("unsupported-protocol".into()),
+            (_, Expected::Forward { endpoints, .. }) => {
+                Expected::Forward { endpoints: endpoints.clone(), masquerade: true }
+            }
+            (_, other) => other.clone(),
+        };
+        PacketLine { expected, ..line.clone() }
+    }
+}
+
 /// Only what the scenario's Services add to an empty node, so that each file shows its own point.
 fn golden_text<M: Mode>(session: &Session) -> String {
     let mode = M::make(session.masquerade_bit);
@@ -52,7 +90,7 @@ fn golden_text<M: Mode>(session: &Session) -> String {
 fn check_golden<M: Mode>() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     for_each_scenario(2, |scenario| {
-        let mut session = Session::new(scenario);
+        let mut session = M::session(scenario);
         for step in &scenario.steps {
             session.step(&scenario.name, &step.objects);
         }
@@ -74,23 +112,26 @@ fn check_golden<M: Mode>() {
 fn objects_are_as_written() {
     check_golden::<Nftables>();
     check_golden::<Iptables>();
+    check_golden::<Userspace>();
 }
 
 #[test]
 fn plan_and_objects_send_packets_as_written() {
     check_traces::<Nftables>();
     check_traces::<Iptables>();
+    check_traces::<Userspace>();
 }
 
 fn check_traces<M: Mode>() {
     for_each_scenario(2, |scenario| {
-        let mut session = Session::new(scenario);
+        let mut session = M::session(scenario);
         let mode = M::make(session.masquerade_bit);
         let mut failures = Vec::new();
         for step in &scenario.steps {
             let plan = session.step(&scenario.name, &step.objects).clone();
             let objects = render(&mode, &plan);
             for line in &step.packets {
+                let line = &M::adapted(line);
                 let decided = trace(&plan, &packet(line)).fate;
                 failures.extend(disagreement(line, &decided));
                 let met = mode.trace(&objects, &plan.node, &packet(line)).fate;
@@ -129,12 +170,13 @@ fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
 fn a_failing_kernel_ends_up_right() {
     check_failing_kernel::<Nftables>();
     check_failing_kernel::<Iptables>();
+    check_failing_kernel::<Userspace>();
 }
 
 fn check_failing_kernel<M: Mode>() {
     for_each_scenario(2, |scenario| {
         for seed in 1..=5 {
-            let mut session = Session::new(scenario);
+            let mut session = M::session(scenario);
             let mode = M::make(session.masquerade_bit);
             let mut reconciler = Reconciler::new(mode, FakeKernel::failing(10, seed * 7919));
             for _ in 0..2 {
@@ -176,12 +218,26 @@ fn real_packets_go_as_written_in_iptables_mode_of_old() {
     check_packets::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
 }
 
+#[test]
+fn real_packets_go_as_written_in_userspace_mode() {
+    check_packets::<Userspace>(|| open_userspace(Variant::Nft));
+}
+
+#[test]
+fn real_packets_go_as_written_in_userspace_mode_of_old() {
+    check_packets::<Userspace>(|| open_userspace(Variant::Legacy));
+}
+
+fn open_userspace(variant: Variant) -> Result<UserspaceKernel, Error> {
+    UserspaceKernel::open(variant, Arc::new(Doors::open(Limits::default())?))
+}
+
 /// The kernel is opened on a thread of the lab's node.
 fn check_packets<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
     for_each_scenario(4, |scenario| {
         let lab = Lab::new().map_err(|error| error.to_string())?;
         let node = lab.host(topology::NODE);
-        let mut session = Session::new(scenario);
+        let mut session = M::session(scenario);
         let kernel = node.run(&open).map_err(|error| error.to_string())?;
         let mut reconciler = Reconciler::new(M::make(session.masquerade_bit), kernel);
         for (number, step) in scenario.steps.iter().enumerate() {
@@ -193,7 +249,8 @@ fn check_packets<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
             if !difference.is_empty() {
                 return Err(format!("step {}: the kernel differs:\n{difference}", number + 1));
             }
-            lab.verify_all(&sendable(&lab, scenario, &step.packets))
+            let packets: Vec<PacketLine> = step.packets.iter().map(M::adapted).collect();
+            lab.verify_all(&sendable(&lab, scenario, &packets))
                 .map_err(|error| format!("step {}: {error}", number + 1))?;
         }
         Ok(())

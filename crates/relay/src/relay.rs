@@ -93,8 +93,8 @@ impl Relay {
         self.commands.ask(Command::SetTargets { name: name.to_owned(), targets })
     }
 
-    /// Takes what is still in the queue and then no new connections; those that exist live until they end. Packet rules
-    /// should lead elsewhere before. Nothing happens if there is no such listener.
+    /// Takes those who are still on their way, for a second, and then no new connections; those that exist live until they
+    /// end. Packet rules should lead elsewhere before. Nothing happens if there is no such listener.
     pub fn close(&self, name: &str) -> Result<(), Error> {
         // Held to the end, so that nobody opens another of that name in between.
         let mut doors = self.doors();

@@ -83,7 +83,7 @@ mod tests {
 
     fn connections(connections: u64) -> Counters {
         let volume = Volume { packets: connections, bytes: connections };
-        Counters { connections, requests: volume, replies: volume }
+        Counters { connections, requests: volume, replies: volume, ..Counters::default() }
     }
 
     fn fold(limit: usize, samples: &[&[(&'static str, u64)]]) -> Fold<&'static str> {

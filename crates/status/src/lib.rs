@@ -37,7 +37,7 @@ pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Sync
 pub use node_ports::HealthCheckFailure;
 pub use page_server::Listen;
 pub use pages::{Pages, SetVerbosity};
-pub use traffic::{Counters, ReadTraffic, TrafficLimits, TrafficSample, Volume};
+pub use traffic::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 
 /// What is fixed from the start.
 pub struct Options {

@@ -27,6 +27,8 @@ pub struct TrafficSample {
     pub pairs: usize,
     /// The kernel has no room for more pairs: new ones go uncounted.
     pub is_full: bool,
+    /// Connections that the daemon itself carries now.
+    pub carried: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +39,20 @@ pub struct Counters {
     pub requests: Volume,
     /// To clients.
     pub replies: Volume,
+    pub relayed: Relayed,
+}
+
+/// What is counted only where the daemon itself carries connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Relayed {
+    /// Endpoints that refused or did not answer in time.
+    pub dial_errors: u64,
+    /// Further endpoints that were asked for that.
+    pub retries: u64,
+    /// Clients that no endpoint answered.
+    pub failed: u64,
+    /// How often clients had to wait for others to end.
+    pub waits: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +76,12 @@ impl Counters {
             connections: join(self.connections, other.connections),
             requests: volume(self.requests, other.requests),
             replies: volume(self.replies, other.replies),
+            relayed: Relayed {
+                dial_errors: join(self.relayed.dial_errors, other.relayed.dial_errors),
+                retries: join(self.relayed.retries, other.relayed.retries),
+                failed: join(self.relayed.failed, other.relayed.failed),
+                waits: join(self.relayed.waits, other.relayed.waits),
+            },
         }
     }
 }

@@ -31,7 +31,7 @@ const TRANSLATION_JUMPS: [Jump; 3] = [
 const LAST_RULE: &str = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
 
 /// Which chains are this mode's.
-pub(super) fn layout() -> Layout {
+pub(crate) fn layout() -> Layout {
     let forward = [FORWARD_FIREWALL, FORWARD_JUMP].into_iter().chain(FORWARD_JUMPS);
     let filter = INPUT_JUMPS.into_iter().chain(forward).chain(OUTPUT_JUMPS);
     let chains_of_services = Kind::ALL.map(|kind| (Table::Nat, kind.prefix()));

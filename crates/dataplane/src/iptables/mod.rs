@@ -18,6 +18,7 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::IptablesKernel;
+pub(crate) use chains::layout;
 
 use crate::tables::{self, Key, Value, refusals};
 use crate::{Dataplane, Objects};

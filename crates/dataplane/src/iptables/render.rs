@@ -84,7 +84,7 @@ impl Port<'_> {
 
     /// What is matched, with the comment where `iptables-save` prints it.
     fn matching(&self, address: IpAddr, port: u16, comment: &str) -> RuleBuilder {
-        rule().to_service(address, self.protocol(), port, comment)
+        rule().at_service(address, self.protocol(), port, comment)
     }
 
     /// Where packets to the frontend go, as long as anybody's are forwarded.
@@ -108,7 +108,7 @@ impl Port<'_> {
                 self.listed(SERVICES, builder.jump(&chain))
             }
             FrontendAddress::NodePort(port) => {
-                let builder = rule().to_node_port(self.protocol(), port, name);
+                let builder = rule().at_port(self.protocol(), port, name);
                 self.listed(NODE_PORTS, builder.jump(&chain))
             }
         });

@@ -8,6 +8,8 @@ pub(super) struct Table<Id> {
     pub(super) name: String,
     pub(super) chains: BTreeSet<String>,
     pub(super) rules: Vec<Rule<Id>>,
+    /// Chains of the one who serves from now on, whoever made them.
+    pub(super) spared: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,8 +38,8 @@ impl<Id> Removal<Id> {
 /// The tables in which kube-proxy keeps anything.
 pub(super) const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
 
-/// Chains with these names, by table; iptables mode and ipvs mode together.
-const NAT_CHAINS: [&str; 8] = [
+/// Chains with these names, by table; all modes together.
+const NAT_CHAINS: [&str; 12] = [
     "KUBE-SERVICES",
     "KUBE-NODEPORTS",
     "KUBE-POSTROUTING",
@@ -46,6 +48,11 @@ const NAT_CHAINS: [&str; 8] = [
     "KUBE-NODE-PORT",
     "KUBE-LOAD-BALANCER",
     "KUBE-FIRE-WALL",
+    // Of userspace mode, kube-proxy's of old and ours.
+    "KUBE-PORTALS-CONTAINER",
+    "KUBE-NODEPORT-CONTAINER",
+    "KUBE-PORTALS-HOST",
+    "KUBE-NODEPORT-HOST",
 ];
 const FILTER_CHAINS: [&str; 12] = [
     "KUBE-SERVICES",
@@ -58,7 +65,7 @@ const FILTER_CHAINS: [&str; 12] = [
     "KUBE-SOURCE-RANGES-FIREWALL",
     "KUBE-IPVS-FILTER",
     "KUBE-IPVS-OUT-FILTER",
-    // Of our own iptables mode alone.
+    // Of our own modes alone.
     "KUBE-CLUSTER-IPS",
     "KUBE-NODEPORTS-REFUSED",
 ];
@@ -84,7 +91,7 @@ pub(super) fn is_kube_proxys(table: &str, chain: &str) -> bool {
 }
 
 impl<Id> Table<Id> {
-    /// Whether our own iptables mode has made it.
+    /// Whether one of our own modes has made it.
     pub(super) fn is_ours(&self) -> bool {
         self.name == "filter" && self.chains.contains("KUBE-CLUSTER-IPS")
     }
@@ -115,7 +122,7 @@ impl<Id: Clone> Table<Id> {
     }
 
     fn owns(&self, chain: &str) -> bool {
-        is_kube_proxys(&self.name, chain)
+        is_kube_proxys(&self.name, chain) && !self.spared.contains(chain)
     }
 
     /// The rules in built-in chains that lead to kube-proxy's chains; nobody else has reason to write such.

@@ -1,5 +1,6 @@
 //! kube-proxy's chains in the old kind of iptables, which only its own programs can read and write.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::Output;
 
@@ -39,7 +40,7 @@ fn table(saved: SavedTable) -> Table<String> {
         chain: rule.chain,
         id: rule.text,
     });
-    Table { rules: rules.collect(), name: saved.name, chains: saved.chains }
+    Table { rules: rules.collect(), name: saved.name, chains: saved.chains, spared: BTreeSet::new() }
 }
 
 /// Each table is replaced in one step by the kernel.

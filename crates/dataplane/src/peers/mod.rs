@@ -12,11 +12,13 @@ mod report;
 mod takeover;
 mod virtual_servers;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use chains::{Removal, Table};
 use portolan_kernel::nftables::{Family, Nftables};
 
+use crate::tables::Layout;
 pub use crate::tables::Variant;
 pub use report::{Report, Trouble};
 pub use takeover::{Successor, Takeover};
@@ -72,11 +74,16 @@ pub struct Detection {
 
 const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
 
-/// Looks everywhere, in the order in which things can be removed: IP sets go after the rules that refer to them.
 pub fn detect() -> Detection {
+    detect_beside(None)
+}
+
+/// Looks everywhere, in the order in which things can be removed: IP sets go after the rules that refer to them. What
+/// belongs to the one who serves is not looked at.
+fn detect_beside(successor: Option<Successor>) -> Detection {
     let mut detection = Detection::default();
     for place in places() {
-        match look(place) {
+        match look(place, successor) {
             Ok(found) => detection.peers.extend(found),
             Err(trouble) => detection.troubles.push(trouble),
         }
@@ -92,7 +99,7 @@ fn places() -> impl Iterator<Item = Place> {
     tables.into_iter().chain(chains).chain([Place::Ipvs])
 }
 
-fn look(place: Place) -> Doing<Option<Peer>> {
+fn look(place: Place, successor: Option<Successor>) -> Doing<Option<Peer>> {
     let trouble = |error: crate::Error| Trouble::new(format!("looking for kube-proxy's {place}"), error);
     let found = |objects, has_services| (objects > 0).then_some(Peer { place, objects, has_services });
     match place {
@@ -104,14 +111,29 @@ fn look(place: Place) -> Doing<Option<Peer>> {
             Ok(found(1, netfilter::table_has_services(&mut handle, family).map_err(trouble)?))
         }
         Place::Iptables(Variant::Nft, family) => {
-            Ok(look_at(place, &netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?))
+            let tables = netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?;
+            Ok(look_at(place, &sparing(successor, place, tables)))
         }
-        Place::Iptables(Variant::Legacy, family) => Ok(look_at(place, &legacy::tables(family)?)),
+        Place::Iptables(Variant::Legacy, family) => {
+            Ok(look_at(place, &sparing(successor, place, legacy::tables(family)?)))
+        }
         Place::Ipvs => {
             let leftovers = ipvs::find()?;
             Ok(found(usize::from(leftovers.device) + leftovers.sets.len(), leftovers.device))
         }
     }
+}
+
+fn sparing<Id>(successor: Option<Successor>, place: Place, mut tables: Vec<Table<Id>>) -> Vec<Table<Id>> {
+    if let Some(layout) = successor.and_then(|successor| successor.layout(place)) {
+        tables.iter_mut().for_each(|table| table.spared = spared(&layout, table));
+    }
+    tables
+}
+
+fn spared<Id>(layout: &Layout, table: &Table<Id>) -> BTreeSet<String> {
+    let Some(name) = crate::tables::Table::from_name(&table.name) else { return BTreeSet::new() };
+    table.chains.iter().filter(|chain| layout.owns(name, chain)).cloned().collect()
 }
 
 /// What must stay for others' sake is not counted: it would be found forever.
@@ -129,13 +151,13 @@ fn open() -> Doing<Nftables> {
 /// Removes what [`detect`] found. Call it only after our own rules are committed. What fails is reported and the rest
 /// goes on; calling it again later does what is left.
 pub fn remove(peers: &[Peer]) -> Report {
-    remove_all(peers, Connections::Keep)
+    remove_all(peers, Connections::Keep, None)
 }
 
 /// Everything of every mode: kube-proxy's and our own. For `--cleanup`; afterwards no Service is served.
 pub fn cleanup_everything() -> Report {
     let detection = detect();
-    let mut report = remove_all(&detection.peers, Connections::Cut);
+    let mut report = remove_all(&detection.peers, Connections::Cut, None);
     report.failed.extend(detection.troubles);
     match crate::nftables::cleanup() {
         Ok(count) => report.removed.extend((count > 0).then(|| format!("{count} tables of Portolan"))),
@@ -144,8 +166,8 @@ pub fn cleanup_everything() -> Report {
     report
 }
 
-/// Everything of our own, in every mode, and nothing of kube-proxy's. The chains of iptables mode have the same names in
-/// both; that they are ours shows by those that only we have.
+/// Everything of our own, in every mode, and nothing of kube-proxy's. Chains of iptables have the same names in both; that
+/// they are ours shows by those that only we have.
 pub fn cleanup_own() -> Report {
     let mut report = Report::default();
     match crate::nftables::cleanup() {
@@ -155,8 +177,8 @@ pub fn cleanup_own() -> Report {
         Err(error) => report.failed.push(Trouble::new("removing the tables named portolan", error)),
     }
     for place in places() {
-        let outcome = match is_our_iptables_mode(place) {
-            Ok(true) => remove_one(place, Connections::Cut, &mut report),
+        let outcome = match is_ours(place) {
+            Ok(true) => remove_one(place, Connections::Cut, None, &mut report),
             Ok(false) => Ok(()),
             Err(trouble) => Err(trouble),
         };
@@ -165,17 +187,17 @@ pub fn cleanup_own() -> Report {
     report
 }
 
-/// Whether our own iptables mode is programmed, whose chains kube-proxy's has, too.
+/// Whether a mode of ours is programmed whose chains kube-proxy has, too.
 pub fn serves_by_iptables() -> Result<bool, Trouble> {
     for place in places() {
-        if is_our_iptables_mode(place)? {
+        if is_ours(place)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn is_our_iptables_mode(place: Place) -> Doing<bool> {
+fn is_ours(place: Place) -> Doing<bool> {
     let trouble = |error: crate::Error| Trouble::new(format!("looking for our {place}"), error);
     Ok(match place {
         Place::Iptables(Variant::Nft, family) => {
@@ -193,17 +215,17 @@ enum Connections {
     Cut,
 }
 
-fn remove_all(peers: &[Peer], connections: Connections) -> Report {
+fn remove_all(peers: &[Peer], connections: Connections, successor: Option<Successor>) -> Report {
     let mut report = Report::default();
     for peer in peers {
-        if let Err(trouble) = remove_one(peer.place, connections, &mut report) {
+        if let Err(trouble) = remove_one(peer.place, connections, successor, &mut report) {
             report.failed.push(trouble);
         }
     }
     report
 }
 
-fn remove_one(place: Place, connections: Connections, report: &mut Report) -> Doing<()> {
+fn remove_one(place: Place, connections: Connections, successor: Option<Successor>, report: &mut Report) -> Doing<()> {
     let trouble = |error: crate::Error| Trouble::new(format!("removing kube-proxy's {place}"), error);
     match place {
         Place::Nftables(family) => {
@@ -212,12 +234,13 @@ fn remove_one(place: Place, connections: Connections, report: &mut Report) -> Do
         }
         Place::Iptables(Variant::Nft, family) => {
             let mut handle = open()?;
-            let removals = removals(&netfilter::iptables_tables(&mut handle, family).map_err(trouble)?);
+            let tables = netfilter::iptables_tables(&mut handle, family).map_err(trouble)?;
+            let removals = removals(&sparing(successor, place, tables));
             netfilter::remove_chains(&mut handle, family, &removals).map_err(trouble)?;
             report.note(place, &removals);
         }
         Place::Iptables(Variant::Legacy, family) => {
-            let removals = removals(&legacy::tables(family)?);
+            let removals = removals(&sparing(successor, place, legacy::tables(family)?));
             legacy::remove_chains(family, &removals)?;
             report.note(place, &removals);
         }

@@ -1,6 +1,8 @@
 //! kube-proxy's objects in nf_tables: the tables of its nftables mode, and its chains in the tables that the nf_tables
 //! variant of iptables keeps. Read and deleted by netlink, each family in one transaction, so that no program is needed.
 
+use std::collections::BTreeSet;
+
 use portolan_kernel::nftables::{Batch, Expression, Family, Nftables, Verdict};
 
 use super::chains::{Removal, Rule, TABLES, Table};
@@ -47,7 +49,7 @@ pub(super) fn iptables_tables(handle: &mut Nftables, family: Family) -> Result<V
     let mut found = Vec::new();
     for name in TABLES.into_iter().filter(|name| present.iter().any(|it| it == name)) {
         let chains = handle.chains(family, name)?.into_iter().map(|(chain, _)| chain).collect();
-        let mut table = Table { name: name.to_owned(), chains, rules: Vec::new() };
+        let mut table = Table { name: name.to_owned(), chains, rules: Vec::new(), spared: BTreeSet::new() };
         if table.has_chains() {
             table.rules = rules(handle, family, name)?;
             found.push(table);

@@ -1,6 +1,7 @@
 //! Taking over, step by step: what cannot be removed now is tried again later.
 
-use super::{Place, Report, Trouble, Variant, detect, remove};
+use super::{Connections, Place, Report, Trouble, Variant, detect_beside, remove_all};
+use crate::tables::Layout;
 
 /// What the daemon keeps about taking over from kube-proxy, or from another mode of our own.
 #[derive(Debug)]
@@ -10,16 +11,22 @@ pub struct Takeover {
     told: String,
 }
 
-/// Who serves from now on. Our iptables mode has the very chains of kube-proxy's.
+/// Who serves from now on. Our modes have chains of kube-proxy's names, and of each other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Successor {
     Nftables,
     Iptables(Variant),
+    Userspace(Variant),
 }
 
 impl Successor {
-    fn owns(self, place: Place) -> bool {
-        matches!((self, place), (Self::Iptables(own), Place::Iptables(variant, _)) if own == variant)
+    /// Which chains of a place are the successor's own.
+    pub(super) fn layout(self, place: Place) -> Option<Layout> {
+        match (self, place) {
+            (Self::Iptables(own), Place::Iptables(variant, _)) if own == variant => Some(crate::iptables::layout()),
+            (Self::Userspace(own), Place::Iptables(variant, _)) if own == variant => Some(crate::userspace::layout()),
+            _ => None,
+        }
     }
 }
 
@@ -39,9 +46,8 @@ impl Takeover {
         if self.done {
             return None;
         }
-        let mut detection = detect();
-        detection.peers.retain(|peer| !self.by.owns(peer.place));
-        let mut report = remove(&detection.peers);
+        let detection = detect_beside(Some(self.by));
+        let mut report = remove_all(&detection.peers, Connections::Keep, Some(self.by));
         report.failed.extend(detection.troubles);
         if self.by != Successor::Nftables {
             remove_own_tables(&mut report);

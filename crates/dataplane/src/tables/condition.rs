@@ -111,6 +111,10 @@ impl Rule {
                 self.action = Action::End(Verdict::Translate(value.parse().ok()?));
                 return Some(());
             }
+            "--to-ports" => {
+                self.action = Action::End(Verdict::Redirect(value.parse().ok()?));
+                return Some(());
+            }
             "--set-xmark" => {
                 let (value, mask) = masked(value)?;
                 self.action = Action::Mark { value, mask };
@@ -161,7 +165,7 @@ impl Rule {
             "MASQUERADE" => Action::End(Verdict::Masquerade),
             "RETURN" => Action::Return,
             // What they do stands in the words that follow.
-            "DNAT" | "MARK" => Action::None,
+            "DNAT" | "MARK" | "REDIRECT" => Action::None,
             chain if word == "-g" => Action::Goto(chain.to_owned()),
             chain if chain.starts_with("KUBE-") => Action::Jump(chain.to_owned()),
             _ => return None,

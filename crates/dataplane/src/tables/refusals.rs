@@ -136,7 +136,7 @@ impl Port<'_> {
     }
 
     fn matching(&self, address: IpAddr, port: u16, comment: &str) -> RuleBuilder {
-        rule().to_service(address, self.service.protocol(), port, comment)
+        rule().at_service(address, self.service.protocol(), port, comment)
     }
 
     /// Whatever else the node refuses, load balancers may ask.
@@ -183,7 +183,7 @@ impl Port<'_> {
                 (refusing_list(frontend.kind), self.matching(address, port, &comment))
             }
             FrontendAddress::NodePort(port) => {
-                (REFUSED_NODE_PORTS, rule().to_node_port(self.service.protocol(), port, &comment))
+                (REFUSED_NODE_PORTS, rule().at_port(self.service.protocol(), port, &comment))
             }
         };
         let rule = match refusal {
@@ -214,5 +214,6 @@ pub(crate) fn words(reason: Reason) -> &'static str {
         Reason::UnknownPort => "has no such port",
         Reason::SourceNotAllowed => "traffic not accepted by KUBE-FW-",
         Reason::UnallocatedAddress => "kubernetes service address that no service has",
+        Reason::UnsupportedProtocol => "has a protocol that userspace mode does not carry",
     }
 }

@@ -61,12 +61,12 @@ impl RuleBuilder {
     }
 
     /// Packets to an address of a Service, with the comment where `iptables-save` prints it.
-    pub(crate) fn to_service(self, address: IpAddr, protocol: Protocol, port: u16, comment: &str) -> Self {
-        self.destination(address.into()).to_node_port(protocol, port, comment)
+    pub(crate) fn at_service(self, address: IpAddr, protocol: Protocol, port: u16, comment: &str) -> Self {
+        self.destination(address.into()).at_port(protocol, port, comment)
     }
 
     /// Packets to this port, whatever the address.
-    pub(crate) fn to_node_port(self, protocol: Protocol, port: u16, comment: &str) -> Self {
+    pub(crate) fn at_port(self, protocol: Protocol, port: u16, comment: &str) -> Self {
         self.protocol(protocol).comment(comment).port(protocol, port)
     }
 

@@ -53,6 +53,9 @@ fn play() -> anyhow::Result<()> {
     list_services(&screen, &stage)?;
     spread_connections(&screen, &stage)?;
     lose_a_pod(&screen, &stage)?;
+    if stage.mode == "userspace" {
+        hang_a_pod(&screen, &stage)?;
+    }
     lose_all_pods(&screen, &stage)?;
     explain_packets(&screen, &stage)?;
     survive_vandalism(&screen, &stage)?;
@@ -114,8 +117,8 @@ fn lose_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("4  A pod dies");
     screen.say("web-2, which is pod-a2, is taken out of web.yaml.");
     let start = Instant::now();
-    let changes = stage.kernel_changes(1, || stage.edit("web.yaml", |text| without_pod(text, "web-2")))?;
-    screen.success(&format!("{:.0?} from the edit to the kernel", changes[0].duration_since(start)));
+    let done = stage.edited("web.yaml", |text| without_pod(text, "web-2"))?;
+    screen.success(&format!("{:.0?} from the edit to the end of the change", done.duration_since(start)));
     if let Some(line) = stage.log_line("wrote") {
         screen.say(&format!("  its log: {line}"));
     }
@@ -132,12 +135,28 @@ fn without_pod(manifest: &str, name: &str) -> String {
     manifest.split("---\n").filter(|document| !document.contains(&line)).collect::<Vec<_>>().join("---\n")
 }
 
+/// What no mode of the kernel can do.
+fn hang_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("4b A pod hangs, and nobody has noticed yet");
+    screen.say("web-3, which is pod-b1, drops all packets, and is still in web.yaml.");
+    let hung = stage.lab.host("pod-b1");
+    hung.command(&["nft", "add table inet hung"])?;
+    hung.command(&["nft", "add chain inet hung input { type filter hook input priority 0; policy drop; }"])?;
+    let (to, start) = (stage.cluster_ip(WEB)?, Instant::now());
+    let answers = stage.connect(ASKER, to, CONNECTIONS)?;
+    ensure!(!answers.contains_key("pod-b1"), "pod-b1 answered");
+    let title = format!("{CONNECTIONS} connections from {ASKER} to {to} in {:.0?}: none lost", start.elapsed());
+    screen.bars(&title, &answers);
+    hung.command(&["nft", "delete table inet hung"])?;
+    Ok(())
+}
+
 fn lose_all_pods(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("5  The last pod of a Service dies");
     let to = stage.cluster_ip(API)?;
     let answered = stage.connect(ASKER, to, 1)?;
     screen.say(&format!("{API} at {to} is answered by {:?}. Now it is scaled to zero.", answered.keys()));
-    stage.kernel_changes(1, || stage.edit("api.yaml", |text| without_pod(text, "api-1")))?;
+    stage.edited("api.yaml", |text| without_pod(text, "api-1"))?;
     let start = Instant::now();
     let outcome = stage.connect_once(ASKER, to)?;
     ensure!(outcome == Outcome::Refused, "the connection was not refused: {outcome:?}");
@@ -156,7 +175,11 @@ fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 
 fn survive_vandalism(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("7  Somebody deletes our rules");
-    let deed = if stage.is_iptables { "iptables -t nat -F KUBE-SERVICES" } else { "nft delete table ip portolan" };
+    let deed = match stage.mode.as_str() {
+        "iptables" => "iptables -t nat -F KUBE-SERVICES",
+        "userspace" => "iptables -t nat -F KUBE-PORTALS-CONTAINER",
+        _ => "nft delete table ip portolan",
+    };
     screen.command(deed);
     let words: Vec<&str> = deed.split(' ').collect();
     let delete = || Ok(stage.lab.host(topology::NODE).command(&words).map(drop)?);
@@ -170,7 +193,7 @@ fn survive_vandalism(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("8  And off again");
     stage.stop_daemon()?;
-    screen.say("The daemon has been stopped; its rules stay, so that traffic goes on while it is replaced.");
+    screen.say("The daemon has been stopped; its rules stay, so that traffic goes on until it is back.");
     show(screen, stage, &["cleanup"], 0)?;
     let left = stage.lab.host(topology::NODE).command(&["nft", "list", "ruleset"])?;
     ensure!(!left.contains("KUBE-") && !left.contains("portolan"), "rules are left: {left}");

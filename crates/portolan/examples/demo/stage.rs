@@ -16,12 +16,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 pub(crate) struct Stage {
     pub(crate) lab: Lab,
-    /// Whether it is shown in iptables mode.
-    pub(crate) is_iptables: bool,
+    pub(crate) mode: String,
     binary: PathBuf,
     folder: PathBuf,
     leftovers: Arc<Mutex<Leftovers>>,
@@ -33,10 +32,12 @@ struct Leftovers {
     folder: Option<TempDir>,
 }
 
+const MODES: [&str; 3] = ["nftables", "iptables", "userspace"];
+
 /// `make demo MODE=iptables` shows that mode.
 fn mode() -> anyhow::Result<String> {
     let mode = std::env::var("MODE").ok().filter(|mode| !mode.is_empty()).unwrap_or_else(|| "nftables".into());
-    ensure!(["nftables", "iptables"].contains(&mode.as_str()), "MODE={mode} is not built: write nftables or iptables");
+    ensure!(MODES.contains(&mode.as_str()), "MODE={mode} is not built: write {}", MODES.join(" or "));
     Ok(mode)
 }
 
@@ -48,8 +49,7 @@ impl Stage {
         let leftovers = Arc::new(Mutex::new(Leftovers { daemon: None, folder: Some(folder) }));
         leave_on_signal(signals, &leftovers);
         copy_manifests(&path.join("manifests"))?;
-        let is_iptables = mode()? == "iptables";
-        let stage = Self { lab: Lab::new()?, is_iptables, binary, folder: path, leftovers };
+        let stage = Self { lab: Lab::new()?, mode: mode()?, binary, folder: path, leftovers };
         stage.leftovers().daemon = Some(stage.start_daemon()?);
         stage.wait("the daemon to program the kernel", || Ok(stage.is_verified()?.then_some(())))?;
         Ok(stage)
@@ -61,8 +61,9 @@ impl Stage {
         command.args(["--cluster-cidr", "10.244.0.0/16", "--control-socket"]).arg(self.socket());
         command.arg("--state-directory").arg(self.folder.join("state"));
         command.arg("--manifests").arg(self.folder.join("manifests"));
-        if self.is_iptables {
-            command.args(["--proxy-mode=iptables", "--iptables-min-sync-period=0s", "--sync-period=1s"]);
+        command.args(["--proxy-mode", &self.mode, "--iptables-min-sync-period=0s"]);
+        if self.mode != "nftables" {
+            command.arg("--sync-period=1s");
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let started = self.lab.host(topology::NODE).run(|| command.spawn());
@@ -120,11 +121,19 @@ impl Stage {
     }
 
     /// Rewrites a manifest in one step, as an editor does.
-    pub(crate) fn edit(&self, name: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
+    fn edit(&self, name: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<()> {
         let path = self.folder.join("manifests").join(name);
         let draft = path.with_extension("draft");
         fs::write(&draft, change(&fs::read_to_string(&path)?))?;
         fs::rename(&draft, &path).with_context(|| format!("editing {}", path.display()))
+    }
+
+    /// When the daemon had done what an edit of its manifests asks for.
+    pub(crate) fn edited(&self, name: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<Instant> {
+        let writes = || fs::read_to_string(self.log()).map(|log| log.matches("wrote ").count());
+        let before = writes()?;
+        self.edit(name, change)?;
+        self.wait("the daemon to follow", || Ok((writes()? > before).then(Instant::now)))
     }
 
     /// The times at which the kernel's rules changed, as often as is asked, while something is done.

@@ -54,7 +54,7 @@ impl From<&Report> for WholeAnswer {
 fn wait_for_kube_proxy(timeout: Duration) -> anyhow::Result<()> {
     if peers::serves_by_iptables()? {
         bail!(
-            "Portolan's iptables mode is programmed here, whose chains are kube-proxy's own, so that nobody can tell \
+            "Portolan is programmed here in a mode whose chains have kube-proxy's names, so that nobody can tell \
              when kube-proxy serves. Nothing was removed. Change Portolan to nftables mode first, or start kube-proxy in \
              iptables mode: it takes the chains over as they are, and nothing needs to be removed"
         );

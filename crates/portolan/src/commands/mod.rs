@@ -45,7 +45,8 @@ fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
 
 fn mode(traffic: &TrafficFlags) -> Box<dyn Spelling> {
     let TrafficFlags { proxy_mode, masquerade_bit, .. } = *traffic;
-    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true })
+    let udp_idle = std::time::Duration::ZERO;
+    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true, udp_idle }, None)
 }
 
 /// Colour is for terminals only.

@@ -14,6 +14,7 @@ use portolan_kernel::signal::TerminationSignals;
 use portolan_source::Watcher;
 
 use super::traffic::Forget;
+use crate::control::Replacement;
 use crate::host;
 
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) enum Event {
     /// Counters that are not needed any more.
     Forget(Forget),
     Stop,
+    /// Another process has our listeners. It goes on when it hears that we have stopped.
+    Replaced(Replacement),
 }
 
 /// How long a source waits after an error before it tries again.

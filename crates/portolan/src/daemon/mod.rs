@@ -2,6 +2,7 @@
 
 mod events;
 mod facts;
+mod leaving;
 pub(crate) mod programmer;
 mod runtime;
 mod shadow;
@@ -13,9 +14,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use portolan_dataplane::SyncReport;
 use portolan_dataplane::peers::Takeover;
+use portolan_dataplane::userspace::NamedSocket;
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
 
@@ -28,6 +30,7 @@ use crate::settings::Settings;
 
 use events::Event;
 use facts::Facts;
+use leaving::Ending;
 use programmer::{Programmer, Trust};
 use surroundings::Surroundings;
 use traffic::Forget;
@@ -54,8 +57,10 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
-    let mut daemon = Daemon::open(settings, sender, start)?;
-    control::serve(&daemon.settings.control_socket, daemon.published.clone())?;
+    let inherited = if settings.replace { control::replace(&settings.control_socket)? } else { None };
+    let is_replacing = inherited.is_some();
+    let mut daemon = Daemon::open(settings, inherited.unwrap_or_default(), sender, start)?;
+    daemon.answer_questions(is_replacing)?;
     tracing::info!("Using {} Proxier.", daemon.settings.mode.name());
     daemon.work(&receiver);
     Ok(SUCCESS)
@@ -85,16 +90,23 @@ struct Due {
     settings: bool,
     refresh: bool,
     trust: Trust,
-    stop: bool,
+    end: Option<Ending>,
 }
 
 impl Daemon {
-    fn open(settings: Settings, events: SyncSender<Event>, start: Instant) -> anyhow::Result<Self> {
+    fn open(
+        settings: Settings,
+        inherited: Vec<NamedSocket>,
+        events: SyncSender<Event>,
+        start: Instant,
+    ) -> anyhow::Result<Self> {
         let runtime = runtime::start()?;
         let mut programmer = Programmer::open(settings.mode_settings())?;
+        programmer.adopt(inherited)?;
         let takeover = Takeover::new(programmer.successor());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
-        let published = Arc::new(Mutex::new(Published { plan: None, settings: settings.clone() }));
+        let published =
+            Arc::new(Mutex::new(Published { plan: None, settings: settings.clone(), doors: programmer.doors() }));
         let read_traffic = traffic::reader(published.clone(), events.clone())?;
         let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
@@ -115,9 +127,28 @@ impl Daemon {
         })
     }
 
+    /// A second daemon on the same socket is refused: the two would undo each other's work.
+    fn answer_questions(&self, is_replacing: bool) -> anyhow::Result<()> {
+        let path = &self.settings.control_socket;
+        if !is_replacing && control::is_answered(path) {
+            bail!(
+                "another portolan proxy answers at {}: stop it, take its place with --replace, or use another \
+                 --control-socket",
+                path.display()
+            );
+        }
+        let events = self.events.clone();
+        let replaced = move |replacement| _ = events.send(Event::Replaced(replacement));
+        control::serve(path, self.published.clone(), Box::new(replaced));
+        Ok(())
+    }
+
     fn work(&mut self, events: &Receiver<Event>) {
         let mut due = Due { refresh: true, ..Due::default() };
-        while !due.stop {
+        let ending = loop {
+            if let Some(ending) = due.end.take() {
+                break ending;
+            }
             let next = self.turn(&due);
             if self.is_ready && !self.watches_kernel {
                 self.watch_kernel();
@@ -125,8 +156,8 @@ impl Daemon {
                 portolan_kernel::release_unused_memory();
             }
             due = self.wait(events, Instant::now() + next);
-        }
-        tracing::info!("stopping; the rules stay in place (portolan cleanup removes them)");
+        };
+        self.leave(ending, events);
     }
 
     /// Begins only after the first sync: while anybody listens, the kernel describes every element that is written,
@@ -162,6 +193,7 @@ impl Daemon {
                 self.pause = if is_repair { least.max(REPAIR_PAUSE) } else { least };
                 self.tell(&synced);
                 self.take_over();
+                self.close_retired();
                 self.settings.sync_period
             }
             Err(error) => self.note_failure(&error),
@@ -174,6 +206,15 @@ impl Daemon {
         report.removed.iter().for_each(|what| tracing::info!("taking over from kube-proxy: removed {what}"));
         report.kept.iter().for_each(|what| tracing::warn!("taking over from kube-proxy: kept {what}"));
         report.failed.iter().for_each(|what| tracing::error!("taking over from kube-proxy: {what}; trying again"));
+    }
+
+    /// Once nothing leads to the listeners of a mode that was left.
+    fn close_retired(&mut self) {
+        if self.takeover.is_done()
+            && let Err(error) = self.programmer.close_retired()
+        {
+            tracing::error!("closing the listeners of the mode before: {error:#}");
+        }
     }
 
     fn note_failure(&mut self, error: &anyhow::Error) -> Duration {
@@ -231,6 +272,7 @@ impl Daemon {
         crate::log::tell(&settings.notices);
         if settings.mode != self.settings.mode {
             settings.mode = self.change_mode(&settings);
+            settings.plan.relayed = settings.mode == Mode::Userspace;
         } else if settings.mode_settings() != self.settings.mode_settings() {
             self.programmer.use_settings(settings.mode_settings());
         }
@@ -250,6 +292,7 @@ impl Daemon {
         match self.programmer.change_mode(settings.mode_settings()) {
             Ok(()) => {
                 self.takeover = Takeover::new(self.programmer.successor());
+                self.published.lock().expect("nobody panics while publishing").doors = self.programmer.doors();
                 self.watches_kernel = false;
                 settings.mode
             }
@@ -302,9 +345,9 @@ impl Daemon {
             Err(RecvTimeoutError::Timeout) => {
                 due = Due { refresh: true, trust: Trust::NobodyElseWrote, ..Due::default() };
             }
-            Err(RecvTimeoutError::Disconnected) => due.stop = true,
+            Err(RecvTimeoutError::Disconnected) => due.end = Some(Ending::Stopped),
         }
-        while !due.stop {
+        while due.end.is_none() {
             match events.recv_timeout(earliest.saturating_duration_since(Instant::now())) {
                 Ok(event) => self.note(event, &mut due),
                 Err(_) => break,
@@ -323,7 +366,8 @@ impl Daemon {
             Event::Facts => due.refresh = true,
             Event::Settings => due.settings = true,
             Event::Addresses(addresses) => self.addresses = addresses,
-            Event::Stop => due.stop = true,
+            Event::Stop => due.end = Some(Ending::Stopped),
+            Event::Replaced(replacement) => due.end = Some(Ending::Replaced(replacement)),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(what) => {
                 if due.trust != Trust::Nothing {

@@ -1,10 +1,12 @@
 //! The kernel's side: a plan becomes rules, and what the kernel remembers of earlier plans is forgotten.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use portolan_dataplane::peers::Successor;
 use portolan_dataplane::traffic::{Pair, Usage};
+use portolan_dataplane::userspace::{Doors, NamedSocket};
 use portolan_dataplane::{Error, SyncReport, forget_all_stale_flows, forget_flows};
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
@@ -27,6 +29,9 @@ pub(super) struct Programmer {
     conntrack: Conntrack,
     /// The plan whose stale flows have been forgotten; `None` until all flows have been looked at once.
     flows_of: Option<Plan>,
+    /// Listeners of modes that were left: open until nothing leads to them any more, and kept until their last
+    /// connection has ended.
+    retired: Vec<Arc<Doors>>,
 }
 
 /// How many flows were forgotten, and how long the search took.
@@ -41,7 +46,18 @@ impl Programmer {
             worker: modes::open(settings).context("opening the kernel's tables")?,
             conntrack: Conntrack::open().context("opening the kernel's connection table")?,
             flows_of: None,
+            retired: Vec::new(),
         })
+    }
+
+    /// Goes on with the listeners of the process before this one. A mode without listeners has no use for them.
+    pub(super) fn adopt(&mut self, sockets: Vec<NamedSocket>) -> anyhow::Result<()> {
+        let Some(doors) = self.worker.doors() else { return Ok(()) };
+        let count = doors.adopt(sockets).context("taking over listeners")?;
+        if count > 0 {
+            tracing::info!("took over {count} listeners");
+        }
+        Ok(())
     }
 
     /// The next sync reads the kernel and says everything in the new way.
@@ -51,8 +67,24 @@ impl Programmer {
 
     /// Another mode does the work from now on. What the old one has programmed stays until the new one has.
     pub(super) fn change_mode(&mut self, settings: ModeSettings) -> anyhow::Result<()> {
-        self.worker = modes::open(settings).context("opening the kernel's tables")?;
+        let worker = modes::open(settings).context("opening the kernel's tables")?;
+        self.retired.extend(self.worker.doors());
+        self.worker = worker;
+        self.flows_of = None;
         Ok(())
+    }
+
+    /// The rules of the mode before are gone.
+    pub(super) fn close_retired(&mut self) -> Result<(), Error> {
+        self.retired.iter().try_for_each(|doors| doors.close_all())?;
+        self.retired.retain(|doors| doors.active() > 0);
+        Ok(())
+    }
+
+    /// Connections that this process carries, in this mode and in those that were left.
+    pub(super) fn carried(&mut self) -> usize {
+        let doors = self.worker.doors();
+        self.retired.iter().chain(&doors).map(|doors| doors.active()).sum()
     }
 
     pub(super) fn port_id(&mut self) -> Option<u32> {
@@ -61,6 +93,11 @@ impl Programmer {
 
     pub(super) fn successor(&mut self) -> Successor {
         self.worker.successor()
+    }
+
+    /// In userspace mode: the listeners of this process.
+    pub(super) fn doors(&mut self) -> Option<Arc<Doors>> {
+        self.worker.doors()
     }
 
     pub(super) fn sync(&mut self, plan: &Plan, trust: Trust) -> anyhow::Result<SyncReport> {

@@ -3,6 +3,7 @@
 //! Reading happens beside the run loop. Forgetting is a write to our table, which is the run loop's alone: anybody else's
 //! write would look like a disturbance.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
@@ -10,9 +11,11 @@ use anyhow::{Context, anyhow};
 use portolan_dataplane::Error;
 use portolan_dataplane::nftables::NftablesKernel;
 use portolan_dataplane::traffic::{CountTraffic, Counts, Pair, Traffic, TrafficSample as Sample, Usage};
+use portolan_dataplane::userspace::{self, Doors};
 use portolan_kernel::nftables::Count;
-use portolan_plan::{Reason, Refusal};
-use portolan_status::{Counters, ReadTraffic, TrafficSample, Volume};
+use portolan_model::Family;
+use portolan_plan::{Plan, PortKey, Reason, Refusal};
+use portolan_status::{Counters, ReadTraffic, Relayed, TrafficSample, Volume};
 
 use super::events::Event;
 use crate::control::Published;
@@ -48,13 +51,15 @@ pub(super) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
     let kernel = NftablesKernel::open().context("opening the kernel's tables to read counters")?;
     let state = Mutex::new((Traffic::new(), Counter { kernel, events }));
     Ok(Arc::new(move || {
-        let (plan, mode) = {
+        let (plan, mode, doors) = {
             let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
-            (published.plan.clone(), published.settings.mode)
+            (published.plan.clone(), published.settings.mode, published.doors.clone())
         };
-        // Only nftables mode counts in the kernel, and the mode may change while we run.
-        if mode != Mode::Nftables {
-            return Ok(TrafficSample::default());
+        // The mode may change while we run.
+        match (mode, &plan, doors) {
+            (Mode::Nftables, ..) => {}
+            (Mode::Userspace, Some(plan), Some(doors)) => return Ok(relayed(&doors, plan)),
+            _ => return Ok(TrafficSample::default()),
         }
         let mut state = state.lock().map_err(|_| anyhow!("an earlier reading has failed"))?;
         let (traffic, counter) = &mut *state;
@@ -75,6 +80,29 @@ fn shown(sample: &Sample) -> TrafficSample {
         refusals: refusals.collect(),
         pairs: sample.pairs,
         is_full: sample.is_full,
+        carried: 0,
+    }
+}
+
+/// In userspace mode everything passes through this process, which counts bytes and no packets.
+fn relayed(doors: &Doors, plan: &Plan) -> TrafficSample {
+    let ports: HashMap<(Family, String), &PortKey> =
+        plan.services.keys().map(|port| ((port.family, format!("{port}/{}", port.name.protocol)), port)).collect();
+    let counters = doors.counters().into_iter().filter_map(|(listener, counted)| {
+        let port = ports.get(&(listener.family, listener.port_name().to_owned()))?;
+        Some(((*port).clone(), relay_counters(&counted)))
+    });
+    TrafficSample { services: counters.collect(), carried: doors.active(), ..TrafficSample::default() }
+}
+
+fn relay_counters(counted: &userspace::Counters) -> Counters {
+    let volume = |bytes| Volume { packets: 0, bytes };
+    let userspace::Counters { dial_errors, retries, failed, refused_at_limit: waits, .. } = *counted;
+    Counters {
+        connections: counted.connections,
+        requests: volume(counted.bytes_from_clients),
+        replies: volume(counted.bytes_to_clients),
+        relayed: Relayed { dial_errors, retries, failed, waits },
     }
 }
 
@@ -87,5 +115,5 @@ fn reason(refusal: Refusal) -> Reason {
 fn counters(usage: &Usage) -> Counters {
     let volume = |count: Count| Volume { packets: count.packets, bytes: count.bytes };
     let Usage { connections, requests, replies } = *usage;
-    Counters { connections, requests: volume(requests), replies: volume(replies) }
+    Counters { connections, requests: volume(requests), replies: volume(replies), ..Counters::default() }
 }

@@ -52,7 +52,7 @@ const EFFECTS: [(&str, &str); 39] = [
 ];
 
 /// The same for flags that no field has.
-const ALONE: [(&str, &str); 8] = [
+const ALONE: [(&str, &str); 9] = [
     ("cleanup", "cleanup: true"),
     ("config", "config_file: Some"),
     ("init-only", "init_only: true"),
@@ -60,6 +60,7 @@ const ALONE: [(&str, &str); 8] = [
     ("write-config-to", "write_config_to: Some"),
     ("healthz-port", "healthz: Some(0.0.0.0:1256)"),
     ("metrics-port", "metrics: Some(127.0.0.1:1249)"),
+    ("udp-timeout", "udp_idle: 5s"),
     ("version", "Kubernetes v"),
 ];
 
@@ -84,8 +85,8 @@ pub(crate) fn settings(arguments: &[String]) -> anyhow::Result<Settings> {
 pub(crate) fn shown(it: &Settings) -> String {
     format!(
         "{:?} {:?} asked: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
-         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} {:?} {:?} \
-         config_file: {:?} {:?}",
+         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} udp_idle: {:?} \
+         {:?} {:?} config_file: {:?} {:?}",
         it.facts,
         it.plan,
         it.asked_mode,
@@ -101,6 +102,7 @@ pub(crate) fn shown(it: &Settings) -> String {
         it.bind_hard_fail,
         it.profiling,
         it.shadow,
+        it.udp_idle,
         it.actions,
         it.control_socket,
         it.config_file,

@@ -1,10 +1,10 @@
-//! iptables mode on a running node, and changes of the mode under traffic.
+//! iptables mode on a running node.
 
 use std::fs;
 
-use portolan_testkit::{Load, LongConnection, Protocol, Stream, topology};
+use portolan_testkit::{Protocol, topology};
 
-use crate::node::{Node, WEB, WEB_IP, service, web};
+use crate::node::{Node, WEB, WEB_IP, web};
 use crate::poll::until;
 
 const FLAGS: [&str; 4] = ["--proxy-mode=iptables", "--iptables-min-sync-period=0s", "--sync-period=300ms", "-v=4"];
@@ -14,12 +14,12 @@ const OTHERS: &str = "*filter\n-A INPUT -p tcp -m tcp --dport 2222 -j ACCEPT\nCO
     *nat\n:CNI-MARK - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A PREROUTING -p tcp -m tcp --dport 4444 -j CNI-MARK\n\
     -A CNI-MARK -j KUBE-MARK-MASQ\nCOMMIT\n";
 
-fn command(node: &Node, words: &str) -> String {
+pub(crate) fn command(node: &Node, words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     node.lab.host(topology::NODE).command(&words).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn save(node: &Node) -> String {
+pub(crate) fn save(node: &Node) -> String {
     let text = command(node, "iptables-nft-save");
     text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect()
 }
@@ -105,67 +105,4 @@ fn rules_of_others_stay_and_ours_can_be_removed() {
     for gone in ["KUBE-SVC-", "KUBE-SEP-", "KUBE-CLUSTER-IPS", "-A PREROUTING -m comment"] {
         assert!(!after.contains(gone), "{after}");
     }
-}
-
-/// From a pod, from an endpoint, from the node and from outside: new connections all the time, and old ones that stay.
-struct Traffic {
-    load: Load,
-    lasting: Vec<LongConnection>,
-}
-
-const NODE_PORT: &str = "192.168.50.1:30080";
-const NEW_PER_SECOND: u32 = 500;
-
-impl Traffic {
-    fn start(node: &Node) -> Self {
-        let stream = |from, to: &str| Stream { from, to: to.parse().unwrap() };
-        let streams =
-            [stream("pod-a3", WEB), stream("pod-a1", WEB), stream("node-a", WEB), stream("client", NODE_PORT)];
-        let lasting = (0..20).map(|_| node.connect("pod-a3", WEB, Protocol::Tcp));
-        let lasting = lasting.chain((0..20).map(|_| node.connect("client", NODE_PORT, Protocol::Tcp))).collect();
-        Self { load: node.lab.load(&streams, NEW_PER_SECOND), lasting }
-    }
-
-    fn go_on(&self) {
-        let before = self.load.opened();
-        until("traffic goes on", || self.load.opened() > before + 600);
-        for connection in &self.lasting {
-            assert_eq!(connection.exchange(b"hello").unwrap(), b"hello");
-        }
-    }
-}
-
-#[test]
-fn changing_the_mode_fails_no_connection() {
-    let mut node = Node::new();
-    let spec = service("web", WEB_IP, "type: NodePort", &["10.244.1.2", "10.244.2.2"]);
-    node.write("web.yaml", &spec.replace("{port: 80,", "{port: 80, nodePort: 30080,"));
-    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
-    write_mode(&node, "nftables");
-    let file = node.path("config.conf").display().to_string();
-    node.start_with(&["--config", &file]);
-    let traffic = Traffic::start(&node);
-    traffic.go_on();
-    for mode in ["iptables", "nftables", "iptables", "nftables"] {
-        write_mode(&node, mode);
-        until("the old mode's rules are gone", || match mode {
-            "iptables" => !node.nft("list tables").contains("portolan") && save(&node).contains("KUBE-SEP-"),
-            _ => node.nft("list tables").contains("ip portolan") && !save(&node).contains("KUBE-SEP-"),
-        });
-        node.settle();
-        assert!(node.get("127.0.0.1:10249", "/proxyMode").ends_with(mode));
-        assert!(node.get("127.0.0.1:10249", "/metrics").starts_with("HTTP/1.1 200"));
-        traffic.go_on();
-    }
-    let outcome = traffic.load.stop();
-    assert_eq!(outcome.failures, Vec::<String>::new(), "of {} connections", outcome.connections);
-}
-
-fn write_mode(node: &Node, mode: &str) {
-    let text = format!(
-        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n\
-         hostnameOverride: node-a\nclusterCIDR: 10.244.0.0/16\nnodePortAddresses: [192.168.50.0/24]\n"
-    );
-    fs::write(node.path("config.draft"), text).unwrap();
-    fs::rename(node.path("config.draft"), node.path("config.conf")).unwrap();
 }

@@ -1,6 +1,7 @@
 //! The real program, on the lab's node, from its start to its end.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod changes;
 mod churn;
 mod commands;
 mod files;
@@ -11,3 +12,5 @@ mod node;
 mod poll;
 mod repair;
 mod settings;
+mod traffic;
+mod userspace;

@@ -47,13 +47,27 @@ impl Node {
 
     /// The same with more flags.
     pub(crate) fn start_with(&mut self, arguments: &[&str]) {
+        self.daemon = Some(self.spawn(arguments));
+        self.settle();
+    }
+
+    /// Another process takes the place of the one that runs, which is given back.
+    pub(crate) fn replace_with(&mut self, arguments: &[&str]) -> Child {
+        let arguments = [arguments, &["--replace"]].concat();
+        let after = self.spawn(&arguments);
+        let before = self.daemon.replace(after).expect("the daemon runs");
+        until("the new process has begun", || self.log().matches("ready: ").count() >= 2);
+        self.settle();
+        before
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Child {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = self.command(&["proxy", "-v", "2"]);
         command.args(arguments);
         self.add_facts(&mut command, "manifests").arg("--control-socket").arg(self.path("control.sock"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.daemon = Some(self.lab.host(topology::NODE).run(|| command.spawn()).unwrap());
-        self.settle();
+        self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
     }
 
     pub(crate) fn settle(&self) -> Duration {

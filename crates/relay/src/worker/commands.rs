@@ -3,13 +3,19 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::time::Duration;
 
 use super::Worker;
 use super::accepting::Listener;
 use super::choice::Choice;
+use super::slots::Key;
+use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::error::Error;
 use crate::kinds::{Protocol, Targets};
+
+/// Clients may still be on their way to a listener for so long after the rules that lead there are gone.
+const SHAKING_HANDS: Duration = Duration::from_secs(1);
 
 pub(crate) enum Command {
     Open { name: String, protocol: Protocol, port: u16, socket: Arc<OwnedFd>, tally: Arc<Tally> },
@@ -88,9 +94,13 @@ impl Worker {
         }
     }
 
-    /// Whoever is in the queue has connected already, and would be reset.
+    /// Whoever is in the queue has connected already, and whoever is shaking hands will have: they would be reset.
     fn close(&mut self, name: &str) {
         let Some(key) = self.names.remove(name) else { return };
+        self.timers.set(self.now + SHAKING_HANDS, Alarm::Closed(key));
+    }
+
+    pub(super) fn finish_closing(&mut self, key: Key) {
         self.accept_all(key);
         self.let_go(key);
     }

@@ -146,6 +146,7 @@ impl Worker {
                 Alarm::Stalled(dial) => self.dial_is_late(dial),
                 Alarm::TimedOut(dial) => self.give_up_dial(dial),
                 Alarm::Idle(association) => self.end_if_idle(association),
+                Alarm::Closed(listener) => self.finish_closing(listener),
                 Alarm::TryAgain => self.try_again(),
                 Alarm::Sweep => self.sweep(),
             }

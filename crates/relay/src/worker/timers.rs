@@ -14,6 +14,8 @@ pub(crate) enum Alarm {
     TimedOut(Key),
     /// This association may have ended.
     Idle(Key),
+    /// Nobody can be on the way to this listener any more.
+    Closed(Key),
     /// There may be descriptors again.
     TryAgain,
     /// Memories may have faded.

@@ -5,6 +5,7 @@ mod kube_proxy;
 mod own;
 mod process;
 mod registry;
+mod relay;
 mod scrape;
 mod text;
 

@@ -1,8 +1,9 @@
 //! The metrics that only Portolan has.
 
 use super::registry::{Descriptor, Kind, Metric, Registry};
+use super::relay::RelayMetrics;
 
-const SERVICE: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
+pub(super) const SERVICE: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
 const SERVICE_VOLUME: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "direction"];
 const ENDPOINT: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "endpoint"];
 const ENDPOINT_VOLUME: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "endpoint", "direction"];
@@ -31,6 +32,7 @@ pub(crate) struct OwnMetrics {
     pub(crate) traffic_full: Metric,
     pub(crate) traffic_read: Metric,
     pub(crate) traffic_read_failures: Metric,
+    pub(crate) relay: RelayMetrics,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct TrafficMetrics {
 impl OwnMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let (service_traffic, endpoint_traffic) = register_traffic(registry);
+        let relay = RelayMetrics::register(registry);
         let mut add = |name, kind, labels, help| registry.register(Descriptor { name, kind, labels, help });
         let metrics = Self {
             build: add("portolan_build_info", Kind::Gauge, &["mode", "version"], "Which Portolan this is; always 1."),
@@ -152,6 +155,7 @@ impl OwnMetrics {
             ),
             service_traffic,
             endpoint_traffic,
+            relay,
         };
         ["success", "failure"].iter().for_each(|result| metrics.config_reloads.announce(&[result]));
         metrics

@@ -12,6 +12,7 @@ use super::Metrics;
 use super::own::TrafficMetrics;
 use super::process::Process;
 use super::registry::{Computed, Metric};
+use super::relay::RelayMetrics;
 use crate::fold::Fold;
 use crate::traffic::{Counters, READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits, Volume};
 
@@ -80,6 +81,7 @@ impl Scrape {
             Ok(sample) => {
                 self.metrics.own.traffic_read.set(&[], now.wall_seconds());
                 self.metrics.own.traffic_pairs.set(&[], sample.pairs as f64);
+                self.metrics.own.relay.carried.set(&[], sample.carried as f64);
                 self.metrics.own.traffic_full.set(&[], f64::from(u8::from(sample.is_full)));
                 cache.traffic.update(sample);
             }
@@ -125,6 +127,7 @@ impl Metrics {
             refusals.map(|(reason, family, packets)| (vec![family.to_string(), reason.to_string()], *packets));
         let mut computed = vec![compute(&self.own.refused_packets, summed(refused))];
         computed.extend(compute_traffic(&self.own.service_traffic, &traffic.services, service_labels, 5));
+        computed.extend(compute_relay(&self.own.relay, &traffic.services));
         computed.extend(compute_traffic(&self.own.endpoint_traffic, &traffic.endpoints, endpoint_labels, 6));
         computed
     }
@@ -170,6 +173,15 @@ fn compute_traffic<'a, Key: Ord + Clone>(
         compute(&metrics.packets, volumes(|it| it.packets)),
         compute(&metrics.bytes, volumes(|it| it.bytes)),
     ]
+}
+
+fn compute_relay<'a>(metrics: &'a RelayMetrics, fold: &Fold<PortKey>) -> impl Iterator<Item = Computed<'a>> {
+    metrics.of_services.iter().map(|(metric, value)| {
+        let shown = fold.shown().map(|(key, counters)| (service_labels(key), counters));
+        let others = fold.others().map(|counters| (vec![OTHERS.to_owned(); 5], counters));
+        let counted = shown.chain(others).map(|(labels, counters)| (labels, value(counters.relayed)));
+        compute(metric, counted.filter(|(_, count)| *count > 0).collect())
+    })
 }
 
 fn directed(mut labels: Vec<String>, counters: Counters, value: fn(Volume) -> u64) -> [(Vec<String>, u64); 2] {

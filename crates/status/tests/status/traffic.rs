@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use portolan_model::{Family, Protocol, ServiceName, ServicePortName};
 use portolan_plan::{PortKey, Reason};
-use portolan_status::{Counters, ReadTraffic, TrafficLimits, TrafficSample, Volume};
+use portolan_status::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 
 use crate::fixture::Fixture;
 use crate::http::get;
@@ -19,7 +19,9 @@ pub(crate) fn port(service: &str) -> PortKey {
 pub(crate) fn counted(connections: u64) -> Counters {
     let requests = Volume { packets: connections * 10, bytes: connections * 1000 };
     let replies = Volume { packets: connections * 20, bytes: connections * 9000 };
-    Counters { connections, requests, replies }
+    let relayed =
+        Relayed { dial_errors: connections * 4, retries: connections, failed: connections, waits: connections };
+    Counters { connections, requests, replies, relayed }
 }
 
 fn reader(

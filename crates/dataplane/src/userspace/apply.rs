@@ -1,0 +1,152 @@
+//! Rules in the kernel and listeners in this process: the former lead to the latter, so that listeners come first and
+//! go last.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::doors::Doors;
+use super::objects::{Key, Listener, Targets, Value};
+use super::{Userspace, chains, ports};
+use crate::tables::{self, Contents, TablesKernel, Variant};
+use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+
+pub struct UserspaceKernel {
+    tables: TablesKernel,
+    doors: Arc<Doors>,
+    /// Ports that rules led to when they were last read and that no listener of ours has, by the rest of the rule. A
+    /// process before this one had them: where it still can be had, the port stays the same.
+    abandoned: HashMap<(tables::Place, String), u16>,
+}
+
+impl UserspaceKernel {
+    pub fn open(variant: Variant, doors: Arc<Doors>) -> Result<Self, Error> {
+        Ok(Self { tables: TablesKernel::open(variant, chains::layout())?, doors, abandoned: HashMap::new() })
+    }
+
+    pub fn variant(&self) -> Variant {
+        self.tables.variant()
+    }
+
+    pub fn doors(&self) -> &Arc<Doors> {
+        &self.doors
+    }
+
+    /// Ports become names where one of our listeners has them.
+    fn named(&mut self, contents: Contents) -> impl Iterator<Item = (Key, Value)> {
+        let doors = self.doors.clone();
+        self.abandoned.clear();
+        for key in contents.keys() {
+            self.note_port(key);
+        }
+        contents.into_iter().map(move |(key, value)| {
+            let place = key.place().clone();
+            let spell = |rule: &str| {
+                let listener = doors.at(place.family, protocol_of(rule)?, ports::port(rule)?)?;
+                Some(ports::with_name(rule, &listener))
+            };
+            let (key, value) = ports::respelled(&key, &value, spell);
+            (Key::Table(key), Value::Table(value))
+        })
+    }
+
+    fn note_port(&mut self, key: &tables::Key) {
+        let tables::Key::Rule(place, rule, _) = key else { return };
+        let (Some(template), Some(port)) = (ports::template(rule), ports::port(rule)) else { return };
+        let is_ours = protocol_of(rule).is_some_and(|protocol| self.doors.at(place.family, protocol, port).is_some());
+        if !is_ours {
+            self.abandoned.insert((place.clone(), template.to_owned()), port);
+        }
+    }
+
+    /// The ports by which rules that are still there lead to listeners that are to be opened.
+    fn wishes(&self, added: &BTreeMap<Key, Value>) -> HashMap<Listener, u16> {
+        let mut wishes = HashMap::new();
+        if self.abandoned.is_empty() {
+            return wishes;
+        }
+        for key in added.keys() {
+            let Key::Table(tables::Key::Rule(place, rule, _)) = key else { continue };
+            let (Some(listener), Some(template)) = (listener_of(place, rule), ports::template(rule)) else { continue };
+            if let Some(port) = self.abandoned.get(&(place.clone(), template.to_owned())) {
+                wishes.insert(listener, *port);
+            }
+        }
+        wishes
+    }
+
+    /// Listeners that cannot be opened are left out, with the rules that lead to them; the first reason is given.
+    fn open_listeners(&mut self, change: &Change<Userspace>) -> Option<Error> {
+        let wishes = self.wishes(&change.added);
+        let mut failure = None;
+        for (listener, targets) in listeners(&change.added) {
+            if let Err(error) = self.doors.lead(listener, targets, wishes.get(listener).copied()) {
+                failure.get_or_insert(error);
+            }
+        }
+        failure
+    }
+
+    /// Names become ports. What leads to a listener that is not open is left out.
+    fn resolved(&self, objects: &BTreeMap<Key, Value>) -> Contents {
+        let resolve = |(key, value): (&Key, &Value)| {
+            let (Key::Table(key), Value::Table(value)) = (key, value) else { return None };
+            let tables::Key::Rule(place, rule, copy) = key else { return Some((key.clone(), value.clone())) };
+            let Some(listener) = listener_of(place, rule) else { return Some((key.clone(), value.clone())) };
+            let rule = ports::with_port(rule, self.doors.port(&listener)?);
+            Some((tables::Key::Rule(place.clone(), rule, *copy), value.clone()))
+        };
+        objects.iter().filter_map(resolve).collect()
+    }
+}
+
+fn listeners(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = (&Listener, &Targets)> {
+    objects.iter().filter_map(|(key, value)| match (key, value) {
+        (Key::Listener(listener), Value::Targets(targets)) => Some((listener, targets)),
+        _ => None,
+    })
+}
+
+/// The listener that a rule names.
+fn listener_of(place: &tables::Place, rule: &str) -> Option<Listener> {
+    let name = ports::named(rule)?.into();
+    Some(Listener { family: place.family, protocol: protocol_of(rule)?, name })
+}
+
+/// Every rule that leads to a listener is about one protocol.
+fn protocol_of(rule: &str) -> Option<portolan_model::Protocol> {
+    let rest = rule.split_once("-p ")?.1;
+    rest.split(' ').next()?.parse().ok()
+}
+
+impl Observe<Userspace> for UserspaceKernel {
+    fn read(&mut self) -> Result<Objects<Userspace>, Error> {
+        let contents = self.tables.read()?;
+        let mut objects: BTreeMap<Key, Value> = self.named(contents).collect();
+        let listeners = self.doors.all().into_iter();
+        objects.extend(listeners.map(|(listener, targets)| (Key::Listener(listener), Value::Targets(targets))));
+        Ok(Objects(objects))
+    }
+
+    fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        self.tables.is_undisturbed()
+    }
+}
+
+impl Program<Userspace> for UserspaceKernel {
+    fn apply(&mut self, change: &Change<Userspace>, _: bool) -> Result<(), Error> {
+        let removed = self.resolved(&change.removed);
+        let failure = self.open_listeners(change);
+        self.tables.write(&removed, &self.resolved(&change.added))?;
+        for (listener, _) in listeners(&change.removed) {
+            if !change.added.contains_key(&Key::Listener(listener.clone())) {
+                self.doors.close(listener)?;
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The relay forgets a client's endpoint when its targets change.
+    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+        Ok(0)
+    }
+}

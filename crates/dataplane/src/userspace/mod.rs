@@ -1,0 +1,67 @@
+//! userspace mode: rules only bring connections to the daemon, which picks an endpoint, connects, and tries another one
+//! if that does not answer.
+//!
+//! ```text
+//! nat PREROUTING ─► KUBE-PORTALS-CONTAINER ─┬► REDIRECT ─┐
+//!                   └► KUBE-NODEPORT-CONTAINER ──────────┤   a listener per Service
+//! nat OUTPUT ─────► KUBE-PORTALS-HOST ──────┬► DNAT ─────┼─► port and pool ─► an endpoint
+//!                   └► KUBE-NODEPORT-HOST ───────────────┘
+//! filter INPUT, FORWARD, OUTPUT: what should have come to a listener and did not is refused
+//! ```
+
+mod apply;
+mod chains;
+mod doors;
+mod objects;
+mod ports;
+mod render;
+mod trace;
+
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+
+pub use apply::UserspaceKernel;
+pub(crate) use chains::layout;
+pub use doors::Doors;
+pub use objects::{Key, Listener, Targets, Value};
+pub use portolan_relay::{Counters, Limits, NamedSocket, receive_sockets, send_sockets};
+
+use crate::tables::{self, Contents, refusals};
+use crate::{Dataplane, Objects};
+
+pub struct Userspace;
+
+impl Dataplane for Userspace {
+    type Key = Key;
+    type Value = Value;
+
+    fn render_node(&self, node: &NodePlan) -> Objects<Self> {
+        let contents = Family::BOTH.into_iter().flat_map(|family| chains::node(family, node.family(family)));
+        Objects(contents.map(|(key, value)| (Key::Table(key), Value::Table(value))).collect())
+    }
+
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
+        Objects(render::service(node, service).into_iter().collect())
+    }
+
+    fn is_shared(&self, key: &Key) -> bool {
+        matches!(key, Key::Table(key) if refusals::is_shared(key))
+    }
+
+    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, node, packet)
+    }
+}
+
+/// Objects as the programs of both families would print them, and the listeners that they name.
+pub fn listing(objects: &Objects<Userspace>) -> String {
+    let mut contents = Contents::new();
+    let mut listeners = String::from("# listeners\n");
+    for (key, value) in &objects.0 {
+        match (key, value) {
+            (Key::Table(key), Value::Table(value)) => _ = contents.insert(key.clone(), value.clone()),
+            _ => listeners += &format!("{key}{value}\n"),
+        }
+    }
+    tables::listing(&contents) + &listeners
+}

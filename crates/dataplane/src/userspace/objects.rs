@@ -1,0 +1,109 @@
+//! The objects of this mode: rules in the tables of iptables, and the listeners that they lead to.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_model::{Family, Protocol};
+use portolan_plan::{Pool, PortKey};
+
+use crate::tables;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Table(tables::Key),
+    Listener(Listener),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Table(tables::Value),
+    Targets(Targets),
+}
+
+/// Where the daemon takes connections for one pool of endpoints of one Service port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Listener {
+    pub family: Family,
+    pub protocol: Protocol,
+    /// `namespace/service:port/protocol/pool`, which has no blanks in it.
+    pub name: Arc<str>,
+}
+
+/// Where new connections go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    pub endpoints: Box<[SocketAddr]>,
+    pub affinity_seconds: Option<u32>,
+}
+
+impl Listener {
+    pub(super) fn new(port: &PortKey, pool: Pool) -> Self {
+        let protocol = port.name.protocol;
+        Self { family: port.family, protocol, name: format!("{port}/{protocol}/{pool}").into() }
+    }
+
+    /// `namespace/service:port/protocol`.
+    pub fn port_name(&self) -> &str {
+        self.name.rsplit_once('/').map_or(&self.name, |(port, _)| port)
+    }
+
+    pub(super) fn relay_name(&self) -> String {
+        self.to_string()
+    }
+
+    /// The listener that the relay knows by this name; another process may have given it.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let (version, name) = name.split_once(' ')?;
+        let family = match version {
+            "ipv4" => Family::V4,
+            "ipv6" => Family::V6,
+            _ => return None,
+        };
+        let protocol = name.rsplit('/').nth(1)?.parse().ok()?;
+        Some(Self { family, protocol, name: name.into() })
+    }
+}
+
+impl Targets {
+    pub(super) fn for_relay(&self) -> portolan_relay::Targets {
+        let affinity = self.affinity_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        portolan_relay::Targets { endpoints: self.endpoints.to_vec(), affinity }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = if self.family == Family::V4 { 4 } else { 6 };
+        write!(formatter, "ipv{version} {}", self.name)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(key) => write!(formatter, "{key}"),
+            Self::Listener(listener) => write!(formatter, "listener {listener}"),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Table(value) => write!(formatter, "{value}"),
+            Self::Targets(targets) => write!(formatter, "{targets}"),
+        }
+    }
+}
+
+/// One endpoint on a line of its own, indented, as rules are.
+impl fmt::Display for Targets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(seconds) = self.affinity_seconds {
+            write!(formatter, "\n    a client stays for {seconds} s")?;
+        }
+        self.endpoints.iter().try_for_each(|endpoint| write!(formatter, "\n    to {endpoint}"))
+    }
+}

@@ -1,0 +1,93 @@
+//! Where a packet goes: by the rules to a listener, and from there to an endpoint.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use portolan_model::Family;
+use portolan_plan::{Candidate, Fate, NodePlan, Packet, Step, Trace};
+
+use super::objects::{Key, Listener, Targets, Value};
+use super::{Userspace, ports};
+use crate::Objects;
+use crate::tables;
+use crate::walk::{End, Met, walk};
+
+/// A port that no listener has.
+const NOBODY: u16 = 0;
+
+pub(super) fn trace(objects: &Objects<Userspace>, node: &NodePlan, packet: &Packet) -> Trace {
+    let listeners = Listeners::of(objects, Family::of(packet.destination));
+    let contents: Vec<(tables::Key, tables::Value)> = rules(objects).map(|rule| listeners.numbered(rule)).collect();
+    let book = tables::trace::book(contents.iter().map(|(key, value)| (key, value)), Family::of(packet.destination));
+    let endings = walk(&book, node, packet).endings;
+    let mut steps: Vec<Step> =
+        endings.first().map(|ending| ending.path.iter().map(|met| listeners.step(met)).collect()).unwrap_or_default();
+    let fate = match endings.first().map(|ending| ending.end) {
+        Some(End::Forward(to)) => listeners.fate(to, &mut steps),
+        _ => tables::trace::fate(&endings),
+    };
+    Trace { steps, fate, service: None }
+}
+
+fn rules(objects: &Objects<Userspace>) -> impl Iterator<Item = (&tables::Key, &tables::Value)> {
+    objects.0.iter().filter_map(|(key, value)| match (key, value) {
+        (Key::Table(key), Value::Table(value)) => Some((key, value)),
+        _ => None,
+    })
+}
+
+/// The listeners of a family, each with a number that stands for its port while rules are run.
+struct Listeners<'a> {
+    all: Vec<(&'a Listener, &'a Targets)>,
+    numbers: BTreeMap<&'a str, u16>,
+}
+
+impl<'a> Listeners<'a> {
+    fn of(objects: &'a Objects<Userspace>, family: Family) -> Self {
+        let all: Vec<_> = objects
+            .0
+            .iter()
+            .filter_map(|(key, value)| match (key, value) {
+                (Key::Listener(listener), Value::Targets(targets)) if listener.family == family => {
+                    Some((listener, targets))
+                }
+                _ => None,
+            })
+            .collect();
+        let numbers = (1..=u16::MAX).zip(&all).map(|(number, (listener, _))| (&*listener.name, number)).collect();
+        Self { all, numbers }
+    }
+
+    /// A rule with the number of its listener; a port that the kernel has and no listener of ours leads to nobody.
+    fn numbered(&self, (key, value): (&tables::Key, &tables::Value)) -> (tables::Key, tables::Value) {
+        let number = |name: &str| self.numbers.get(name).copied().unwrap_or(NOBODY);
+        ports::respelled(key, value, |rule| {
+            ports::template(rule)?;
+            Some(ports::with_port(rule, ports::named(rule).map_or(NOBODY, number)))
+        })
+    }
+
+    /// A rule that was met, with its listener's name again.
+    fn step(&self, met: &Met) -> Step {
+        let listener = ports::port(&met.rule).and_then(|number| self.numbered_as(number));
+        let rule = listener.map_or_else(|| met.rule.clone(), |(listener, _)| ports::with_name(&met.rule, listener));
+        Step::new(met.chain.to_string(), rule.to_string())
+    }
+
+    fn numbered_as(&self, number: u16) -> Option<(&'a Listener, &'a Targets)> {
+        usize::from(number).checked_sub(1).and_then(|index| self.all.get(index)).copied()
+    }
+
+    fn fate(&self, to: SocketAddr, steps: &mut Vec<Step>) -> Fate {
+        let Some((listener, targets)) = self.numbered_as(to.port()) else {
+            steps.push(Step::new("no listener", "the rule leads to a port on which this daemon does not listen"));
+            return Fate::Pass;
+        };
+        let met = format!("listener {}", listener.name);
+        steps.push(Step::new(met, "the daemon connects to an endpoint that answers, in turns"));
+        let mut candidates: Vec<Candidate> =
+            targets.endpoints.iter().map(|endpoint| Candidate { endpoint: *endpoint, masquerade: true }).collect();
+        candidates.sort_unstable();
+        Fate::Forward(candidates)
+    }
+}

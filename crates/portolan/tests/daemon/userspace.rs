@@ -1,0 +1,154 @@
+//! userspace mode on a running node.
+
+use std::process::ExitStatus;
+
+use portolan_testkit::{Protocol, topology};
+
+use crate::iptables::{command, save};
+use crate::node::{Node, WEB, WEB_IP, udp_service, web};
+use crate::poll::until;
+use crate::traffic::{Traffic, node_with_service};
+
+const FLAGS: [&str; 2] = ["--proxy-mode=userspace", "--sync-period=300ms"];
+/// With the node port where the traffic of tests goes.
+const TRAFFIC_FLAGS: [&str; 3] =
+    ["--proxy-mode=userspace", "--sync-period=300ms", "--nodeport-addresses=192.168.50.0/24"];
+
+fn running(endpoints: &[&str]) -> Node {
+    let mut node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, endpoints));
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
+    node.start_with(&FLAGS);
+    node
+}
+
+/// The rules that lead to listeners.
+fn redirects(node: &Node) -> Vec<String> {
+    save(node).lines().filter(|line| line.contains("--to-ports")).map(str::to_owned).collect()
+}
+
+fn metric(node: &Node, name: &str) -> f64 {
+    let page = node.get("127.0.0.1:10249", "/metrics");
+    let line = page.lines().find(|line| line.starts_with(name) && line.contains("web"));
+    line.and_then(|line| line.rsplit(' ').next()).and_then(|value| value.parse().ok()).unwrap_or(0.0)
+}
+
+#[test]
+fn edits_are_followed_and_explained() {
+    let node = running(&["10.244.1.2"]);
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1"]);
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2", "10.244.2.2"]));
+    until("both endpoints answer", || node.answers("pod-a3", WEB) == ["pod-a1", "pod-b1"]);
+    node.settle();
+    let explained = node.ask(&["explain", "10.244.1.4", WEB]);
+    let text = String::from_utf8_lossy(&explained.stdout);
+    assert!(explained.status.success(), "{text}");
+    assert!(text.contains("REDIRECT --to-ports <default/web/tcp/cluster>") && text.contains("listener"), "{text}");
+    node.remove("web.yaml");
+    until("the address is nobody's", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
+    assert_eq!(redirects(&node), Vec::<String>::new());
+}
+
+#[test]
+fn endpoints_that_do_not_answer_are_skipped() {
+    // One that refuses, one that is silent, and one that answers.
+    let node = running(&["10.244.1.2", "10.244.1.3", "10.244.2.3"]);
+    let silent = node.lab.host("pod-b2");
+    silent.command(&["nft", "add table inet deaf"]).unwrap();
+    silent.command(&["nft", "add chain inet deaf input { type filter hook input priority 0; policy drop; }"]).unwrap();
+    for _ in 0..60 {
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
+    }
+    assert!(metric(&node, "portolan_relay_retries_total") > 0.0);
+    assert!(metric(&node, "portolan_relay_dial_errors_total") > 0.0);
+    assert!((metric(&node, "portolan_service_connections_total") - 60.0).abs() < 0.5);
+    assert!(metric(&node, "portolan_service_bytes_total") > 0.0);
+    assert!(metric(&node, "portolan_relay_failed_connections_total") < 0.5);
+}
+
+#[test]
+fn datagrams_are_carried() {
+    let mut node = Node::new();
+    node.write("web.yaml", &udp_service("web", WEB_IP, &["10.244.1.2", "10.244.2.2"]));
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Udp);
+    node.start_with(&[FLAGS[0], "--udp-timeout=100s"]);
+    let client = node.connect("pod-a3", WEB, Protocol::Udp);
+    let is_answered_by = |host: &str| client.exchange(b"hello").is_ok_and(|answer| answer.starts_with(host.as_bytes()));
+    let first = client.exchange(b"hello").unwrap();
+    assert!((0..10).all(|_| client.exchange(b"hello").unwrap() == first), "a client stays with its endpoint");
+    // The client goes on with whoever is left.
+    for (endpoint, host) in [("10.244.1.2", "pod-a1 "), ("10.244.2.2", "pod-b1 ")] {
+        node.write("web.yaml", &udp_service("web", WEB_IP, &[endpoint]));
+        until("the endpoint that is left answers", || is_answered_by(host));
+    }
+}
+
+#[test]
+fn what_others_take_away_comes_back() {
+    let node = running(&["10.244.1.2"]);
+    let deeds = [
+        "iptables-nft -t nat -F KUBE-PORTALS-CONTAINER",
+        "iptables-nft -t nat -F PREROUTING",
+        "iptables-nft -t nat -F",
+    ];
+    for (count, deed) in (1..).zip(deeds) {
+        command(&node, deed);
+        until("the daemon has noticed", || node.log().matches(" repaired ").count() >= count);
+        node.settle();
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{deed}");
+    }
+}
+
+#[test]
+fn another_process_takes_over_without_a_refused_connection() {
+    let mut node = node_with_service();
+    node.start_with(&TRAFFIC_FLAGS);
+    let rules = redirects(&node);
+    let mut traffic = Traffic::start(&node);
+    traffic.go_on();
+    let mut before = node.replace_with(&TRAFFIC_FLAGS);
+    assert_eq!(redirects(&node), rules, "the listeners are the same");
+    traffic.go_on();
+    assert!(before.try_wait().unwrap().is_none(), "it carries the connections that it had");
+    traffic.end_lasting();
+    until("the process before has ended", || before.try_wait().unwrap().is_some_and(|it: ExitStatus| it.success()));
+    traffic.open_more();
+    assert!(node.get("127.0.0.1:10249", "/proxyMode").ends_with("userspace"));
+    traffic.stop_without_failures();
+}
+
+#[test]
+fn while_no_daemon_runs_the_kernel_serves() {
+    let mut node = node_with_service();
+    node.start_with(&TRAFFIC_FLAGS);
+    let mut traffic = Traffic::start(&node);
+    traffic.go_on();
+    traffic.end_lasting();
+    for _ in 0..2 {
+        assert!(node.stop().success());
+        assert!(save(&node).contains(":KUBE-SEP-") && redirects(&node).is_empty());
+        traffic.open_more();
+        node.start_with(&TRAFFIC_FLAGS);
+        until("the daemon serves again", || !save(&node).contains(":KUBE-SEP-"));
+        traffic.open_more();
+    }
+    traffic.stop_without_failures();
+}
+
+#[test]
+fn after_a_crash_the_ports_are_the_same() {
+    let mut node = running(&["10.244.1.2"]);
+    let rules = redirects(&node);
+    node.kill();
+    node.start_with(&FLAGS);
+    assert_eq!(redirects(&node), rules);
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1"]);
+    node.stop();
+    let cleanup = node.plainly(&["cleanup"]);
+    assert!(cleanup.status.success(), "{cleanup:?}");
+    assert!(!save(&node).contains("KUBE-"), "{}", save(&node));
+    assert_eq!(
+        node.lab.host(topology::NODE).command(&["iptables-nft-save", "-t", "mangle"]).unwrap().matches("KUBE").count(),
+        0
+    );
+}

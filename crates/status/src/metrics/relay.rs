@@ -1,0 +1,47 @@
+//! The metrics of userspace mode, in which the daemon carries connections itself.
+
+use super::own::SERVICE;
+use super::registry::{Descriptor, Kind, Metric, Registry};
+use crate::traffic::Relayed;
+
+/// A metric, and which number it shows.
+type Shown = (Metric, fn(Relayed) -> u64);
+
+#[derive(Debug)]
+pub(crate) struct RelayMetrics {
+    pub(crate) carried: Metric,
+    /// Each by Service port.
+    pub(crate) of_services: [Shown; 4],
+}
+
+impl RelayMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let mut add = |name, kind, labels, help| registry.register(Descriptor { name, kind, labels, help });
+        let carried = add(
+            "portolan_relay_connections",
+            Kind::Gauge,
+            &[],
+            "Connections and UDP clients that the daemon carries now, in userspace mode.",
+        );
+        let mut count = |name, help| add(name, Kind::Counter, SERVICE, help);
+        let of_services: [Shown; 4] = [
+            (
+                count("portolan_relay_dial_errors_total", "Endpoints that refused or did not answer in time."),
+                |relayed| relayed.dial_errors,
+            ),
+            (
+                count("portolan_relay_retries_total", "Further endpoints that were asked because one did not answer."),
+                |relayed| relayed.retries,
+            ),
+            (
+                count("portolan_relay_failed_connections_total", "Clients turned away because no endpoint answered."),
+                |relayed| relayed.failed,
+            ),
+            (
+                count("portolan_relay_waits_total", "How often clients had to wait because the daemon was full."),
+                |relayed| relayed.waits,
+            ),
+        ];
+        Self { carried, of_services }
+    }
+}
