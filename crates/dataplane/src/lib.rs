@@ -39,6 +39,11 @@ pub trait Dataplane {
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self>;
     /// Whether several Services may want the same object, with the same content.
     fn is_shared(&self, key: &Self::Key) -> bool;
+    /// Whether Services are said in the same words on both; if not, all of them have to be written anew.
+    fn says_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
+        one.treats_services_like(other)
+    }
+
     /// Where a packet goes by these objects alone.
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace;
 }

@@ -71,7 +71,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     /// Makes the kernel say what the plan says. The clock comes from outside, to time the transaction.
     pub fn sync(&mut self, plan: &Plan, clock: &dyn Fn() -> Duration) -> Result<SyncReport, Error> {
         match self.applied.take() {
-            Some(applied) if plan.node.treats_services_like(&applied.plan.node) => {
+            Some(applied) if self.dataplane.says_alike(&plan.node, &applied.plan.node) => {
                 self.sync_changes(applied, plan, clock)
             }
             _ => self.sync_everything(plan, clock),

@@ -45,6 +45,8 @@ pub struct Plan {
     pub claims: Claims,
     /// What load balancers may ask this node about its Services, in each of their families.
     pub health_checks: OrdMap<(ServiceName, Family), HealthCheck>,
+    /// How many endpoints all Service ports have together.
+    endpoints: usize,
     /// The facts that this plan was made from, to find what the next snapshot changes.
     facts: Snapshot,
 }
@@ -67,7 +69,8 @@ impl PartialEq for Plan {
 
 /// Decides anew what the snapshot changes against the previous plan, and keeps the rest.
 pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
-    let node = NodePlan::decide(snapshot, config);
+    let mut node = NodePlan::decide(snapshot, config);
+    node.is_large = previous.node.is_large;
     let changed = match node.treats_services_like(&previous.node) {
         true => changed_services(&previous.facts, snapshot),
         false => all_services(previous, snapshot),
@@ -75,8 +78,12 @@ pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     let node = if node == *previous.node { previous.node.clone() } else { Arc::new(node) };
     let mut next = Plan { node, facts: snapshot.clone(), ..previous.clone() };
     next.replan(&changed);
+    next.measure();
     next
 }
+
+/// As kube-proxy has it.
+const LARGE: usize = 1000;
 
 impl Plan {
     fn replan(&mut self, changed: &BTreeSet<ServiceName>) {
@@ -120,6 +127,13 @@ impl Plan {
         }
     }
 
+    fn measure(&mut self) {
+        let is_large = self.endpoints > LARGE;
+        if is_large != self.node.is_large {
+            self.node = Arc::new(NodePlan { is_large, ..(*self.node).clone() });
+        }
+    }
+
     fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
         let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
         for mut port in ports {
@@ -128,14 +142,16 @@ impl Plan {
             self.put(port);
         }
         for key in stale {
-            self.services.remove(&key);
+            self.endpoints -= self.services.remove(&key).map_or(0, |port| port.n_endpoints());
         }
     }
 
     /// Keeps the old `Arc` when the decision is the same, so that nothing downstream sees a change.
     fn put(&mut self, port: ServicePlan) {
         if self.services.get(&port.key).is_none_or(|old| **old != port) {
-            self.services.insert(port.key.clone(), Arc::new(port));
+            self.endpoints += port.n_endpoints();
+            let old = self.services.insert(port.key.clone(), Arc::new(port));
+            self.endpoints -= old.map_or(0, |port| port.n_endpoints());
         }
     }
 

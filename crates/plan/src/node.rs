@@ -23,6 +23,8 @@ pub struct NodePlan {
     /// Connections end here and are carried on from here: endpoints see the node as their client, and only protocols
     /// that can be cut in two so are served.
     pub relayed: bool,
+    /// There are so many endpoints that rules had better be short.
+    pub is_large: bool,
     pub families: [FamilyPlan; 2],
 }
 
@@ -74,6 +76,7 @@ impl NodePlan {
             masquerade_all: config.masquerade_all,
             allow_external_ips: config.allow_external_ips,
             relayed: config.relayed,
+            is_large: false,
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
                 node_ports: node_port_match(node, config, family),

@@ -145,6 +145,10 @@ impl ServicePlan {
         }
     }
 
+    pub(crate) fn n_endpoints(&self) -> usize {
+        self.cluster.len().max(self.local.len())
+    }
+
     pub fn protocol(&self) -> Protocol {
         self.key.name.protocol
     }

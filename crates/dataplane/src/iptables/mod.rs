@@ -65,6 +65,10 @@ impl Dataplane for Iptables {
         refusals::is_shared(key)
     }
 
+    fn says_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
+        one.treats_services_like(other) && one.is_large == other.is_large
+    }
+
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
         tables::trace::trace(objects.0.iter(), node, packet)
     }

@@ -17,7 +17,7 @@ use crate::tables::rule::{Rule, RuleBuilder, rule};
 use crate::tables::{Key, Object, Place, Table, Value};
 
 pub(super) fn service(node: &NodePlan, service: &ServicePlan) -> Vec<Object> {
-    Port { service, name: service.key.to_string(), pods: node.family(service.key.family).pods.as_ref() }.objects()
+    Port { service, name: service.key.to_string(), pods: node.family(service.key.family).pods.as_ref(), node }.objects()
 }
 
 /// One Service port, while it is rendered.
@@ -25,6 +25,7 @@ struct Port<'a> {
     service: &'a ServicePlan,
     name: String,
     pods: Option<&'a LocalDetector>,
+    node: &'a NodePlan,
 }
 
 impl Port<'_> {
@@ -148,20 +149,25 @@ impl Port<'_> {
         let seconds = self.service.affinity_seconds?;
         let chain = endpoint_chain(&self.service.key, endpoint.socket());
         let comment = format!("{} -> {}", self.name, endpoint.socket());
-        Some(rule().comment(&comment).remembered(self.family(), &chain, seconds).jump(&chain))
+        Some(self.commented(rule(), &comment).remembered(self.family(), &chain, seconds).jump(&chain))
+    }
+
+    /// Comments of endpoints are most of the rules, and the kernel looks at each on every change.
+    fn commented(&self, builder: RuleBuilder, comment: &str) -> RuleBuilder {
+        if self.node.is_large { builder } else { builder.comment(comment) }
     }
 
     fn draw(&self, endpoint: &Endpoint, remaining: usize) -> Rule {
         let chain = endpoint_chain(&self.service.key, endpoint.socket());
-        let builder = rule().comment(&format!("{} -> {}", self.name, endpoint.socket()));
+        let builder = self.commented(rule(), &format!("{} -> {}", self.name, endpoint.socket()));
         if remaining > 1 { builder.one_in(remaining).jump(&chain) } else { builder.jump(&chain) }
     }
 
     /// A pod that reaches itself would answer itself directly, were its own address not replaced.
     fn endpoint_chain(&self, endpoint: &Endpoint) -> Object {
         let name = endpoint_chain(&self.service.key, endpoint.socket());
-        let hairpin = rule().source(endpoint.address.into()).comment(&self.name).jump(MARK_MASQUERADE);
-        let builder = rule().protocol(self.protocol()).comment(&self.name);
+        let hairpin = self.commented(rule().source(endpoint.address.into()), &self.name).jump(MARK_MASQUERADE);
+        let builder = self.commented(rule().protocol(self.protocol()), &self.name);
         let builder = match self.service.affinity_seconds {
             Some(_) => builder.remember(self.family(), &name),
             None => builder,
