@@ -3,6 +3,7 @@
 #[path = "../../plan/tests/history/mod.rs"]
 mod history;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Happening, beginning, config, happen, history};
@@ -10,16 +11,25 @@ use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
+use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Observe, Program, Reconciler, render};
-use portolan_plan::{Plan, plan};
+use portolan_plan::{Plan, PlanConfig, plan};
 use proptest::prelude::*;
 
 /// Plays a history with one sync per happening, and gives the last plan.
 fn play<D: Dataplane, K: Program<D>>(history: &[Happening], reconciler: &mut Reconciler<D, K>) -> Plan {
+    play_with(&config(), history, reconciler)
+}
+
+fn play_with<D: Dataplane, K: Program<D>>(
+    config: &PlanConfig,
+    history: &[Happening],
+    reconciler: &mut Reconciler<D, K>,
+) -> Plan {
     let (mut snapshot, mut last) = (beginning(), Plan::default());
     for happening in history {
         happen(&mut snapshot, happening);
-        last = plan(&snapshot, &last, &config());
+        last = plan(&snapshot, &last, config);
         sync(reconciler, &last);
     }
     last
@@ -77,6 +87,23 @@ proptest! {
         let last = play(&history, &mut reconciler);
         let held = reconciler.kernel().read().unwrap();
         prop_assert!(held == render(&Iptables::new(14), &plan(last.facts(), &Plan::default(), &config())));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(50), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Every process finds the rules of the one before, which has ended with its listeners.
+    #[test]
+    fn rules_and_listeners_end_up_with_the_plan(history in history()) {
+        in_private_namespace();
+        let config = PlanConfig { relayed: true, ..config() };
+        let doors = Arc::new(Doors::open(Limits::default()).unwrap());
+        let kernel = UserspaceKernel::open(Variant::Nft, doors).unwrap();
+        let mut reconciler = Reconciler::new(Userspace, kernel);
+        let last = play_with(&config, &history, &mut reconciler);
+        let held = reconciler.kernel().read().unwrap();
+        prop_assert!(held == render(&Userspace, &plan(last.facts(), &Plan::default(), &config)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every Linux call and all `unsafe` of Portolan. Plain blocking code.
 
+pub mod accounting;
 pub mod addresses;
 pub mod conntrack;
 pub mod datagram;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use portolan_dataplane::iptables::{self, Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{self, Nftables, NftablesKernel};
 use portolan_dataplane::peers::Successor;
-use portolan_dataplane::tables::{self, Variant};
+use portolan_dataplane::tables::{self, RuleTally, Variant};
 use portolan_dataplane::traffic::{CountTraffic, Pair, Usage};
 use portolan_dataplane::userspace::{self, Doors, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Error, Objects, Observe, Program, Reconciler, SyncReport, render, verify};
 use portolan_explain::{DifferenceAnswer, PacketAnswer, VerifyAnswer, difference, explain_packet, verify_answer};
+use portolan_kernel::accounting::Accounting;
 use portolan_plan::{Packet, Plan};
 
 use crate::daemon::programmer::Trust;
@@ -40,6 +41,11 @@ pub(crate) trait Worker: Send {
 
     fn successor(&mut self) -> Successor;
 
+    /// What was written by the programs of iptables, in numbers.
+    fn rule_tally(&mut self) -> Option<RuleTally> {
+        None
+    }
+
     /// The listeners of a mode in which the daemon itself carries connections.
     fn doors(&mut self) -> Option<Arc<Doors>> {
         None
@@ -49,7 +55,11 @@ pub(crate) trait Worker: Send {
 pub(crate) fn open(settings: ModeSettings) -> Result<Box<dyn Worker>, Error> {
     Ok(match settings.mode {
         Mode::Nftables => Box::new(Reconciler::new(nftables(settings), NftablesKernel::open()?)),
-        Mode::Iptables => Box::new(Reconciler::new(iptables(settings), IptablesKernel::open(variant()?)?)),
+        Mode::Iptables => {
+            let variant = variant()?;
+            make_counters();
+            Box::new(Reconciler::new(iptables(settings), IptablesKernel::open(variant)?))
+        }
         Mode::Userspace => {
             let doors = Arc::new(Doors::open(Limits { udp_idle: settings.udp_idle, ..Limits::default() })?);
             Box::new(Reconciler::new(Userspace, UserspaceKernel::open(variant()?, doors)?))
@@ -101,6 +111,10 @@ impl Worker for Reconciler<Iptables, IptablesKernel> {
     fn successor(&mut self) -> Successor {
         Successor::Iptables(self.kernel().variant())
     }
+
+    fn rule_tally(&mut self) -> Option<RuleTally> {
+        Some(self.kernel().tally().clone())
+    }
 }
 
 impl Worker for Reconciler<Userspace, UserspaceKernel> {
@@ -123,6 +137,10 @@ impl Worker for Reconciler<Userspace, UserspaceKernel> {
 
     fn successor(&mut self) -> Successor {
         Successor::Userspace(self.kernel().variant())
+    }
+
+    fn rule_tally(&mut self) -> Option<RuleTally> {
+        Some(self.kernel().tally().clone())
     }
 
     fn doors(&mut self) -> Option<Arc<Doors>> {
@@ -154,7 +172,24 @@ const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
 fn iptables(settings: ModeSettings) -> Iptables {
     let mode = Iptables::new(settings.masquerade_bit);
     let is_liberal = std::fs::read_to_string(BE_LIBERAL).is_ok_and(|value| value.trim() != "0");
-    if is_liberal { mode.without_dropping_invalid() } else { mode }
+    let mode = if is_liberal { mode.without_dropping_invalid() } else { mode };
+    if has_counters() { mode.with_counters() } else { mode }
+}
+
+/// Rules can only name counters that are there. A kernel without any is as good.
+fn make_counters() {
+    let make = || -> portolan_kernel::Result<()> {
+        let mut accounting = Accounting::open()?;
+        iptables::COUNTERS.iter().try_for_each(|name| accounting.ensure(name).map(drop))
+    };
+    if let Err(error) = make() {
+        tracing::warn!("{error}; the metrics of these counters are not served");
+    }
+}
+
+fn has_counters() -> bool {
+    let has = |accounting: &mut Accounting, name: &str| accounting.packets(name).is_ok_and(|count| count.is_some());
+    Accounting::open().is_ok_and(|mut accounting| iptables::COUNTERS.iter().all(|name| has(&mut accounting, name)))
 }
 
 /// Chosen once in the life of the process: by the next look, our own rules would be among those that decide.

@@ -29,6 +29,9 @@ pub struct TrafficSample {
     pub is_full: bool,
     /// Connections that the daemon itself carries now.
     pub carried: usize,
+    /// kube-proxy's counters of iptables mode; `None` where the kernel has none.
+    pub invalid_dropped: Option<u64>,
+    pub loopback_accepted: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The kernel's tables, by the programs of iptables.
 
 use super::{Iptables, chains};
-use crate::tables::{TablesKernel, Variant};
+use crate::tables::{RuleTally, TablesKernel, Variant};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 pub struct IptablesKernel(TablesKernel);
@@ -10,6 +10,10 @@ impl IptablesKernel {
     /// For the network namespace that the calling thread is in.
     pub fn open(variant: Variant) -> Result<Self, Error> {
         Ok(Self(TablesKernel::open(variant, chains::layout())?))
+    }
+
+    pub fn tally(&self) -> &RuleTally {
+        self.0.tally()
     }
 
     pub fn variant(&self) -> Variant {

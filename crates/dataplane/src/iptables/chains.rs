@@ -3,7 +3,7 @@
 use portolan_model::Family;
 use portolan_plan::FamilyPlan;
 
-use super::Iptables;
+use super::{INVALID_DROPPED, Iptables};
 use crate::tables::names::{FORWARD, Kind, MARK_MASQUERADE, NODE_PORTS, POSTROUTING, SERVICES};
 use crate::tables::node_ports::to_node_ports;
 use crate::tables::refusals::{self, FORWARD_FIREWALL, FORWARD_JUMPS, INPUT_JUMPS, OUTPUT_JUMPS, PORTALS};
@@ -85,7 +85,8 @@ fn mark_chains(mode: &Iptables, family: Family) -> [Object; 2] {
 /// What is invalid to connection tracking would reach a client with the endpoint's address, and end its connection.
 fn forward_rules(mode: &Iptables) -> Vec<Rule> {
     let mark = mode.mark;
-    let invalid = rule().words("-m conntrack --ctstate INVALID").jump("DROP");
+    let invalid = rule().words("-m conntrack --ctstate INVALID");
+    let invalid = if mode.counts { invalid.counted(INVALID_DROPPED) } else { invalid }.jump("DROP");
     let marked = rule().comment("kubernetes forwarding rules").words(&format!("-m mark --mark {mark:#x}/{mark:#x}"));
     let established =
         rule().comment("kubernetes forwarding conntrack rule").words("-m conntrack --ctstate RELATED,ESTABLISHED");

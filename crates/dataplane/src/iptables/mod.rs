@@ -34,12 +34,25 @@ pub struct Iptables {
     mark: u32,
     /// Whether packets that connection tracking cannot place are dropped.
     drops_invalid: bool,
+    /// Whether the kernel counts what kube-proxy has it count.
+    counts: bool,
 }
+
+/// kube-proxy's counters: packets that connection tracking could not place, and connections to node ports at 127.0.0.1.
+pub const INVALID_DROPPED: &str = "ct_state_invalid_dropped_pkts";
+pub const LOOPBACK_ACCEPTED: &str = "localhost_nps_accepted_pkts";
+pub const COUNTERS: [&str; 2] = [INVALID_DROPPED, LOOPBACK_ACCEPTED];
 
 impl Iptables {
     /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
     pub fn new(masquerade_bit: u8) -> Self {
-        Self { mark: 1 << (masquerade_bit & 31), drops_invalid: true }
+        Self { mark: 1 << (masquerade_bit & 31), drops_invalid: true, counts: false }
+    }
+
+    /// For kernels that have the counters.
+    pub fn with_counters(mut self) -> Self {
+        self.counts = true;
+        self
     }
 
     /// For kernels that are set to be liberal about sequence numbers, and so call nothing invalid for them.
@@ -58,7 +71,7 @@ impl Dataplane for Iptables {
     }
 
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(node, service).into_iter().collect())
+        Objects(render::service(self, node, service).into_iter().collect())
     }
 
     fn is_shared(&self, key: &Key) -> bool {

@@ -9,15 +9,24 @@ use portolan_plan::{
     Verdict,
 };
 
+use super::{Iptables, LOOPBACK_ACCEPTED};
 use crate::tables::names::{
     Kind, MARK_MASQUERADE, NODE_PORTS, PROXY_FIREWALL, SERVICES, endpoint_chain, service_chain,
 };
+use crate::tables::node_ports::loopback;
 use crate::tables::refusals::{self, forwards};
 use crate::tables::rule::{Rule, RuleBuilder, rule};
 use crate::tables::{Key, Object, Place, Table, Value};
 
-pub(super) fn service(node: &NodePlan, service: &ServicePlan) -> Vec<Object> {
-    Port { service, name: service.key.to_string(), pods: node.family(service.key.family).pods.as_ref(), node }.objects()
+pub(super) fn service(mode: &Iptables, node: &NodePlan, service: &ServicePlan) -> Vec<Object> {
+    Port {
+        counts_loopback: mode.counts && node.family(service.key.family).loopback_node_ports,
+        service,
+        name: service.key.to_string(),
+        pods: node.family(service.key.family).pods.as_ref(),
+        node,
+    }
+    .objects()
 }
 
 /// One Service port, while it is rendered.
@@ -26,6 +35,8 @@ struct Port<'a> {
     name: String,
     pods: Option<&'a LocalDetector>,
     node: &'a NodePlan,
+    /// Whether connections to node ports at the loopback address are counted.
+    counts_loopback: bool,
 }
 
 impl Port<'_> {
@@ -103,6 +114,7 @@ impl Port<'_> {
             FrontendKind::LoadBalancerIp => (self.own_chain(Kind::External), "loadbalancer IP"),
             FrontendKind::NodePort => (self.own_chain(Kind::External), ""),
         };
+        objects.extend(self.count_loopback(frontend, &chain));
         objects.push(match frontend.address {
             FrontendAddress::Vip(address, port) => {
                 let builder = self.matching(address, port, &format!("{name} {what}"));
@@ -113,6 +125,13 @@ impl Port<'_> {
                 self.listed(NODE_PORTS, builder.jump(&chain))
             }
         });
+    }
+
+    /// Stands before the rule that leads to the same chain without counting.
+    fn count_loopback(&self, frontend: &Frontend, chain: &str) -> Option<Object> {
+        let FrontendAddress::NodePort(port) = frontend.address else { return None };
+        let builder = rule().destination(loopback(self.family())).at_port(self.protocol(), port, &self.name);
+        self.counts_loopback.then(|| self.listed(NODE_PORTS, builder.counted(LOOPBACK_ACCEPTED).jump(chain)))
     }
 
     fn internal_chain(&self, routes: Routes) -> Arc<str> {

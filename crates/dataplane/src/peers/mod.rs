@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use chains::{Removal, Table};
+use portolan_kernel::accounting::Accounting;
 use portolan_kernel::nftables::{Family, Nftables};
 
 use crate::tables::Layout;
@@ -158,6 +159,7 @@ pub fn remove(peers: &[Peer]) -> Report {
 pub fn cleanup_everything() -> Report {
     let detection = detect();
     let mut report = remove_all(&detection.peers, Connections::Cut, None);
+    remove_counters(&mut report);
     report.failed.extend(detection.troubles);
     match crate::nftables::cleanup() {
         Ok(count) => report.removed.extend((count > 0).then(|| format!("{count} tables of Portolan"))),
@@ -184,7 +186,23 @@ pub fn cleanup_own() -> Report {
         };
         report.failed.extend(outcome.err());
     }
+    remove_counters(&mut report);
     report
+}
+
+/// Those that no rule counts into any more.
+fn remove_counters(report: &mut Report) {
+    let remove = || -> portolan_kernel::Result<usize> {
+        let mut accounting = Accounting::open()?;
+        let removed: portolan_kernel::Result<Vec<bool>> =
+            crate::iptables::COUNTERS.iter().map(|name| accounting.delete(name)).collect();
+        Ok(removed?.into_iter().filter(|removed| *removed).count())
+    };
+    match remove() {
+        Ok(0) => {}
+        Ok(count) => report.removed.push(format!("{count} counters of packets")),
+        Err(error) => report.failed.push(Trouble::new("removing counters of packets", error)),
+    }
 }
 
 /// Whether a mode of ours is programmed whose chains kube-proxy has, too.

@@ -1,9 +1,11 @@
 //! The kernel's tables, by the programs of iptables.
 
+use std::collections::BTreeMap;
+
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;
 
-use super::objects::Table;
+use super::objects::{Key, Table};
 use super::programs::{LOCK_SECONDS, Variant, program, run};
 use super::read::Reader;
 use super::script::scripts;
@@ -21,16 +23,73 @@ pub(crate) struct TablesKernel {
     /// The kernel counts every commit to nf_tables by anybody: what it has counted to if all commits since our last
     /// read were ours. `None` if somebody else's were among them, or if nothing is counted.
     generation: Option<u32>,
+    tally: RuleTally,
+    /// Everything was read since the last write.
+    has_read: bool,
+}
+
+/// What was written, in numbers, by family and table.
+#[derive(Clone, Debug, Default)]
+pub struct RuleTally {
+    /// Rules of ours that there are.
+    pub rules: BTreeMap<(Family, Table), usize>,
+    /// Rules that the last change wrote.
+    pub written: BTreeMap<(Family, Table), usize>,
+    /// Changes that the programs refused: of everything, and of what differed alone.
+    pub failures: BTreeMap<Family, u64>,
+    pub partial_failures: BTreeMap<Family, u64>,
+}
+
+fn rules_of(contents: &Contents) -> BTreeMap<(Family, Table), usize> {
+    let mut counts = BTreeMap::new();
+    for (key, value) in contents {
+        let single = usize::from(matches!(key, Key::Rule(..) | Key::Jump(..)));
+        *counts.entry((key.place().family, key.place().table)).or_default() += single + value.as_rules().len();
+    }
+    counts
+}
+
+impl RuleTally {
+    fn note_read(&mut self, contents: &Contents) {
+        self.rules = rules_of(contents);
+    }
+
+    fn note_written(&mut self, removed: &Contents, added: &Contents) {
+        self.written = rules_of(added);
+        for (place, count) in &self.written {
+            *self.rules.entry(*place).or_default() += count;
+        }
+        for (place, count) in rules_of(removed) {
+            let rules = self.rules.entry(place).or_default();
+            *rules = rules.saturating_sub(count);
+        }
+    }
+
+    fn note_failure(&mut self, family: Family, is_whole: bool) {
+        let failures = if is_whole { &mut self.failures } else { &mut self.partial_failures };
+        *failures.entry(family).or_default() += 1;
+    }
 }
 
 impl TablesKernel {
     /// For the network namespace that the calling thread is in.
     pub(crate) fn open(variant: Variant, layout: Layout) -> Result<Self, Error> {
-        Ok(Self { layout, variant, handle: Handle::open()?, generation: None })
+        Ok(Self {
+            layout,
+            variant,
+            handle: Handle::open()?,
+            generation: None,
+            tally: RuleTally::default(),
+            has_read: false,
+        })
     }
 
     pub(crate) fn variant(&self) -> Variant {
         self.variant
+    }
+
+    pub(crate) fn tally(&self) -> &RuleTally {
+        &self.tally
     }
 
     fn current_generation(&mut self) -> Result<Option<u32>, Error> {
@@ -55,6 +114,8 @@ impl TablesKernel {
         for family in Family::BOTH {
             self.read_family(family, &mut contents)?;
         }
+        self.tally.note_read(&contents);
+        self.has_read = true;
         Ok(contents)
     }
 
@@ -67,11 +128,14 @@ impl TablesKernel {
         let longest = if self.variant == Variant::Nft { LONGEST_NFT_PART } else { usize::MAX };
         let expected = self.generation.take();
         let mut commits = 0;
+        let is_whole = std::mem::take(&mut self.has_read);
         for script in scripts(removed, added, longest) {
             let program = program(script.family, self.variant, "restore");
-            run(&program, &["--noflush", "-w", LOCK_SECONDS], &script.text)?;
+            run(&program, &["--noflush", "-w", LOCK_SECONDS], &script.text)
+                .inspect_err(|_| self.tally.note_failure(script.family, is_whole))?;
             commits += script.tables;
         }
+        self.tally.note_written(removed, added);
         let expected = expected.map(|generation| generation.wrapping_add(commits));
         self.generation = self.current_generation()?.filter(|now| Some(*now) == expected);
         Ok(())

@@ -24,6 +24,7 @@ pub(crate) mod trace;
 use std::collections::BTreeMap;
 
 pub use condition::Matching;
+pub use kernel::RuleTally;
 pub(crate) use kernel::TablesKernel;
 pub(crate) use layout::{Jump, Layout};
 pub use objects::{Key, Place, Table, Value};

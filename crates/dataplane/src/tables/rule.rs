@@ -89,6 +89,11 @@ impl RuleBuilder {
         self.words(&format!("-m comment --comment {}", quoted(text)))
     }
 
+    /// Counts into a named counter. `iptables-save` prints two blanks.
+    pub(crate) fn counted(self, counter: &str) -> Self {
+        self.words(&format!("-m nfacct --nfacct-name  {counter}"))
+    }
+
     pub(crate) fn new_connections(self) -> Self {
         self.words("-m conntrack --ctstate NEW")
     }

@@ -79,9 +79,9 @@ fn steps(family: Family, change: &Change<'_>) -> Vec<Step> {
     let (added, removed) = (of_family(family, change.added), of_family(family, change.removed));
     let mut steps = made_chains(&added, change);
     steps.extend(removed.iter().filter_map(|(key, value)| taken_rules(key, value, change)));
-    steps.extend(added.iter().filter_map(|(key, _)| listed_rule(key)));
+    // Each is put first, so that of those that come together the one that sorts first stands first.
+    steps.extend(added.iter().rev().filter_map(|(key, _)| listed_rule(key)));
     steps.extend(added.iter().filter_map(|(key, value)| new_tail(key, value)));
-    // Each is put first, so that the one that is to stand first comes last.
     steps.extend(added.iter().rev().filter_map(|(key, _)| jump(key)));
     steps.extend(gone_chains(&removed, change));
     steps

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::doors::Doors;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
-use crate::tables::{self, Contents, TablesKernel, Variant};
+use crate::tables::{self, Contents, RuleTally, TablesKernel, Variant};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 pub struct UserspaceKernel {
@@ -21,6 +21,10 @@ pub struct UserspaceKernel {
 impl UserspaceKernel {
     pub fn open(variant: Variant, doors: Arc<Doors>) -> Result<Self, Error> {
         Ok(Self { tables: TablesKernel::open(variant, chains::layout())?, doors, abandoned: HashMap::new() })
+    }
+
+    pub fn tally(&self) -> &RuleTally {
+        self.tables.tally()
     }
 
     pub fn variant(&self) -> Variant {

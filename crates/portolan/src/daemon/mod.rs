@@ -244,7 +244,9 @@ impl Daemon {
 
     fn sync(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
         let begin = Instant::now();
-        let report = self.programmer.sync(&self.plan, trust)?;
+        let outcome = self.programmer.sync(&self.plan, trust);
+        self.surroundings.note_rules(self.programmer.rule_tally());
+        let report = outcome?;
         self.surroundings.note_sync(&report, begin.elapsed(), &self.plan);
         match self.programmer.forget_flows(&self.plan) {
             Ok(forgotten) => self.surroundings.note_forgotten(&forgotten),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use portolan_dataplane::peers::Successor;
+use portolan_dataplane::tables::RuleTally;
 use portolan_dataplane::traffic::{Pair, Usage};
 use portolan_dataplane::userspace::{Doors, NamedSocket};
 use portolan_dataplane::{Error, SyncReport, forget_all_stale_flows, forget_flows};
@@ -93,6 +94,10 @@ impl Programmer {
 
     pub(super) fn successor(&mut self) -> Successor {
         self.worker.successor()
+    }
+
+    pub(super) fn rule_tally(&mut self) -> Option<RuleTally> {
+        self.worker.rule_tally()
     }
 
     /// In userspace mode: the listeners of this process.

@@ -1,10 +1,12 @@
 //! Those who watch us: load balancers, Prometheus, and people who read events and status pages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use portolan_config::KUBERNETES_VERSION;
 use portolan_dataplane::SyncReport;
+use portolan_dataplane::tables::RuleTally;
 use portolan_model::Family;
 use portolan_plan::Plan;
 use portolan_source::cluster::{EventKind, EventWriter};
@@ -98,6 +100,20 @@ impl Surroundings {
             self.status.metrics.network_programmed(family, cause.elapsed().unwrap_or_default());
         }
         self.follow(plan);
+    }
+
+    /// What the programs of iptables have written, in the modes that use them.
+    pub(super) fn note_rules(&self, tally: Option<RuleTally>) {
+        let Some(tally) = tally else { return };
+        let metrics = &self.status.metrics;
+        for ((family, table), rules) in &tally.rules {
+            let written = tally.written.get(&(*family, *table)).copied().unwrap_or(0);
+            metrics.iptables_rules(*family, table.name(), *rules, written);
+        }
+        for family in Family::BOTH {
+            let count = |failures: &BTreeMap<Family, u64>| failures.get(&family).copied().unwrap_or(0);
+            metrics.iptables_failures(family, count(&tally.failures), count(&tally.partial_failures));
+        }
     }
 
     fn follow(&self, plan: &Plan) {

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow};
 use portolan_dataplane::Error;
+use portolan_dataplane::iptables;
 use portolan_dataplane::nftables::NftablesKernel;
 use portolan_dataplane::traffic::{CountTraffic, Counts, Pair, Traffic, TrafficSample as Sample, Usage};
 use portolan_dataplane::userspace::{self, Doors};
+use portolan_kernel::accounting::Accounting;
 use portolan_kernel::nftables::Count;
 use portolan_model::Family;
 use portolan_plan::{Plan, PortKey, Reason, Refusal};
@@ -59,6 +61,7 @@ pub(super) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
         match (mode, &plan, doors) {
             (Mode::Nftables, ..) => {}
             (Mode::Userspace, Some(plan), Some(doors)) => return Ok(relayed(&doors, plan)),
+            (Mode::Iptables, ..) => return counted_by_rules(),
             _ => return Ok(TrafficSample::default()),
         }
         let mut state = state.lock().map_err(|_| anyhow!("an earlier reading has failed"))?;
@@ -80,8 +83,17 @@ fn shown(sample: &Sample) -> TrafficSample {
         refusals: refusals.collect(),
         pairs: sample.pairs,
         is_full: sample.is_full,
-        carried: 0,
+        ..TrafficSample::default()
     }
+}
+
+/// In iptables mode the kernel counts what kube-proxy has it count.
+fn counted_by_rules() -> anyhow::Result<TrafficSample> {
+    let mut accounting = Accounting::open()?;
+    let mut packets = |name| accounting.packets(name);
+    let (invalid_dropped, loopback_accepted) =
+        (packets(iptables::INVALID_DROPPED)?, packets(iptables::LOOPBACK_ACCEPTED)?);
+    Ok(TrafficSample { invalid_dropped, loopback_accepted, ..TrafficSample::default() })
 }
 
 /// In userspace mode everything passes through this process, which counts bytes and no packets.

@@ -4,7 +4,7 @@ use std::fs;
 
 use portolan_testkit::{Protocol, topology};
 
-use crate::node::{Node, WEB, WEB_IP, web};
+use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 
 const FLAGS: [&str; 4] = ["--proxy-mode=iptables", "--iptables-min-sync-period=0s", "--sync-period=300ms", "-v=4"];
@@ -81,6 +81,35 @@ fn what_others_take_away_comes_back() {
         node.settle();
         assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{deed}");
     }
+}
+
+/// The value of a metric; its labels stand with its name.
+fn metric(node: &Node, name: &str) -> f64 {
+    let page = node.get("127.0.0.1:10249", "/metrics");
+    let line =
+        page.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{name}: {page}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn kube_proxys_counters_are_served() {
+    let mut node = Node::new();
+    let spec = service("web", WEB_IP, "type: NodePort", &["10.244.1.2"]);
+    node.write("web.yaml", &spec.replace("{port: 80,", "{port: 80, nodePort: 30080,"));
+    node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+    node.start_with(&[FLAGS[0], FLAGS[1], "--nodeport-addresses=127.0.0.0/8"]);
+    // Figures are read every few seconds at most, so that all is done before the first look.
+    let rules = save(&node).lines().filter(|line| line.starts_with("-A KUBE-NODEPORTS")).count();
+    assert_eq!(rules, 2, "{}", save(&node));
+    for _ in 0..5 {
+        assert_eq!(node.answer("127.0.0.1", "127.0.0.1:30080", Protocol::Tcp), "pod-a1");
+    }
+    assert!((metric(&node, "kubeproxy_iptables_localhost_nodeports_accepted_packets_total") - 5.0).abs() < 0.5);
+    assert!(metric(&node, "kubeproxy_iptables_ct_state_invalid_dropped_packets_total") < 0.5);
+    let in_nat = save(&node).split("*nat").nth(1).unwrap().lines().filter(|line| line.starts_with("-A ")).count();
+    let counted = metric(&node, "kubeproxy_sync_proxy_rules_iptables_total{ip_family=\"IPv4\",table=\"nat\"}");
+    assert!((counted - in_nat as f64).abs() < 0.5, "{counted} and {in_nat}");
+    assert!(node.ask(&["verify"]).status.success());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The metrics that kube-proxy has in nftables mode, under its names, with its types, labels and buckets.
+//! The metrics that kube-proxy has in every mode and in nftables mode, under its names, with its types, labels and buckets.
 //!
 //! Dashboards and alerts know them. Names that break today's conventions are kept.
 

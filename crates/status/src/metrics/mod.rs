@@ -1,6 +1,7 @@
 //! What is counted, and how the rest of the program says so.
 
 mod generic;
+mod iptables;
 mod kube_proxy;
 mod own;
 mod process;
@@ -17,6 +18,7 @@ use portolan_model::Family;
 
 use crate::clock::Clock;
 use generic::GenericMetrics;
+use iptables::IptablesMetrics;
 use kube_proxy::KubeProxyMetrics;
 use own::OwnMetrics;
 
@@ -58,6 +60,7 @@ pub struct Metrics {
     slis_checks: registry::Metric,
     clock: Clock,
     kube_proxy: KubeProxyMetrics,
+    iptables: IptablesMetrics,
     own: OwnMetrics,
     generic: GenericMetrics,
     /// Since when each watch was connected when it was last looked at.
@@ -68,12 +71,14 @@ impl Metrics {
     pub fn new(build: &Build, clock: Clock) -> Self {
         let mut registry = Registry::default();
         let kube_proxy = KubeProxyMetrics::register(&mut registry);
+        let iptables = IptablesMetrics::register(&mut registry);
         let own = OwnMetrics::register(&mut registry);
         let generic = GenericMetrics::register(&mut registry);
         let mut slis = Registry::default();
         let (slis_check, slis_checks) = register_slis(&mut slis);
         let connections = Mutex::default();
-        let metrics = Self { registry, slis, slis_check, slis_checks, clock, kube_proxy, own, generic, connections };
+        let metrics =
+            Self { registry, slis, slis_check, slis_checks, clock, kube_proxy, iptables, own, generic, connections };
         metrics.set_build(build);
         metrics
     }

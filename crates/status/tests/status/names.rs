@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use portolan_status::{Build, Clock, Descriptor, Kind, Metrics};
 
-/// What kube-proxy 1.37 registers in nftables mode: name, type, labels, number of buckets.
+/// What kube-proxy 1.37 registers in nftables mode and in iptables mode: name, type, labels, number of buckets.
 const KUBE_PROXY: &[(&str, &str, &[&str], usize)] = &[
     ("sync_proxy_rules_duration_seconds", "histogram", &["ip_family"], 15),
     ("sync_full_proxy_rules_duration_seconds", "histogram", &["ip_family"], 15),
@@ -23,16 +23,16 @@ const KUBE_PROXY: &[(&str, &str, &[&str], usize)] = &[
     ("sync_proxy_rules_nftables_cleanup_failures_total", "counter", &["ip_family"], 0),
     ("conntrack_reconciler_sync_duration_seconds", "histogram", &["ip_family"], 15),
     ("conntrack_reconciler_deleted_entries_total", "counter", &["ip_family"], 0),
+    ("sync_proxy_rules_iptables_total", "gauge", &["ip_family", "table"], 0),
+    ("sync_proxy_rules_iptables_last", "gauge", &["ip_family", "table"], 0),
+    ("sync_proxy_rules_iptables_restore_failures_total", "counter", &["ip_family"], 0),
+    ("sync_proxy_rules_iptables_partial_restore_failures_total", "counter", &["ip_family"], 0),
+    ("iptables_ct_state_invalid_dropped_packets_total", "counter", &[], 0),
+    ("iptables_localhost_nodeports_accepted_packets_total", "counter", &[], 0),
 ];
 
 /// What kube-proxy has and we have not, and why.
 const NOT_HERE: &[(&str, &str)] = &[
-    ("sync_proxy_rules_iptables_total", "iptables mode only"),
-    ("sync_proxy_rules_iptables_last", "iptables mode only"),
-    ("sync_proxy_rules_iptables_restore_failures_total", "iptables and ipvs modes only"),
-    ("sync_proxy_rules_iptables_partial_restore_failures_total", "iptables mode only"),
-    ("iptables_ct_state_invalid_dropped_packets_total", "iptables mode only"),
-    ("iptables_localhost_nodeports_accepted_packets_total", "iptables mode only"),
     ("nftables_localhost_nodeport_listeners", "behind an alpha gate that we do not have"),
     ("nftables_localhost_nodeport_listener_creation_failures_total", "behind an alpha gate that we do not have"),
     ("nftables_localhost_nodeport_rejected_packets_total", "behind an alpha gate that we do not have"),

@@ -1,0 +1,86 @@
+//! The metrics that kube-proxy has in iptables mode, under its names. They have series in that mode only, and those about
+//! rules in userspace mode, too.
+
+use portolan_model::Family;
+
+use super::Metrics;
+use super::registry::{Descriptor, Kind, Metric, Registry};
+use crate::traffic::TrafficSample;
+
+#[derive(Debug)]
+pub(crate) struct IptablesMetrics {
+    rules: Metric,
+    written: Metric,
+    failures: Metric,
+    partial_failures: Metric,
+    invalid_dropped: Metric,
+    loopback_accepted: Metric,
+}
+
+impl IptablesMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let mut add = |name, kind, labels, help| registry.register(Descriptor { name, kind, labels, help });
+        let by_table: &[&str] = &["ip_family", "table"];
+        Self {
+            rules: add(
+                "kubeproxy_sync_proxy_rules_iptables_total",
+                Kind::Gauge,
+                by_table,
+                "Rules of ours in the tables of iptables.",
+            ),
+            written: add(
+                "kubeproxy_sync_proxy_rules_iptables_last",
+                Kind::Gauge,
+                by_table,
+                "Rules that the last change wrote.",
+            ),
+            failures: add(
+                "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+                Kind::Counter,
+                &["ip_family"],
+                "Changes that iptables-restore refused after everything was compared.",
+            ),
+            partial_failures: add(
+                "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+                Kind::Counter,
+                &["ip_family"],
+                "Changes of single Services that iptables-restore refused.",
+            ),
+            invalid_dropped: add(
+                "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+                Kind::Counter,
+                &[],
+                "Packets dropped because connection tracking could not place them.",
+            ),
+            loopback_accepted: add(
+                "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+                Kind::Counter,
+                &[],
+                "New connections to node ports at 127.0.0.1.",
+            ),
+        }
+    }
+
+    /// A kernel without these counters has no such series.
+    pub(super) fn note_counters(&self, sample: &TrafficSample) {
+        let set = |metric: &Metric, count: Option<u64>| count.into_iter().for_each(|it| metric.set(&[], it as f64));
+        set(&self.invalid_dropped, sample.invalid_dropped);
+        set(&self.loopback_accepted, sample.loopback_accepted);
+    }
+}
+
+impl Metrics {
+    /// How many rules there are in a table, and how many of them the last change wrote.
+    pub fn iptables_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
+        let labels = [&*family.to_string(), table];
+        self.iptables.rules.set(&labels, rules as f64);
+        self.iptables.written.set(&labels, written as f64);
+    }
+
+    /// How often the programs have refused a change since the start.
+    pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
+        let labels = [&*family.to_string()];
+        self.iptables.failures.set(&labels, whole as f64);
+        self.iptables.partial_failures.set(&labels, partial as f64);
+    }
+}
