@@ -175,7 +175,7 @@ fn a_failing_kernel_ends_up_right() {
 
 fn check_failing_kernel<M: Mode>() {
     for_each_scenario(2, |scenario| {
-        for seed in 1..=5 {
+        for seed in 1..=3 {
             let mut session = M::session(scenario);
             let mode = M::make(session.masquerade_bit);
             let mut reconciler = Reconciler::new(mode, FakeKernel::failing(10, seed * 7919));
