@@ -10,6 +10,12 @@ pub enum Error {
     /// There is a listener of that name, but not of that kind.
     #[error("{name} is already listened for with another protocol, family or port")]
     Taken { name: String },
+    /// Listeners would use up the descriptors of the process.
+    #[error(
+        "listening for {name}: {listeners} listeners are open, which is half of the files that this process may open; \
+         raise its limit (LimitNOFILE= in systemd, ulimit -Hn)"
+    )]
+    TooMany { name: String, listeners: usize },
     /// Nothing listens under that name.
     #[error("nothing listens for {name}")]
     Unknown { name: String },

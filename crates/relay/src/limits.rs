@@ -37,6 +37,12 @@ pub(crate) struct Shares {
     pub(crate) pipes: usize,
 }
 
+/// How many listeners there may be: half of all descriptors, so that their connections have some, too, and so has the
+/// rest of the process.
+pub(crate) fn most_listeners(descriptors: usize) -> usize {
+    descriptors / 2
+}
+
 impl Shares {
     /// A connection has two descriptors, and a pipe has two for as long as bytes are in it. One connection in two may
     /// have bytes under way unless fewer connections were asked for.
@@ -67,6 +73,13 @@ mod tests {
         let shares = Shares::of(20_000, usize::MAX);
         assert_eq!(shares, Shares { connections: 6_496, pipes: 3_248 });
         assert!(2 * shares.connections + 2 * shares.pipes + RESERVED_DESCRIPTORS <= 20_000);
+    }
+
+    #[test]
+    fn listeners_leave_room_for_connections() {
+        let descriptors = 20_000;
+        let left = descriptors - most_listeners(descriptors);
+        assert_eq!(Shares::of(left, usize::MAX).connections, 3_162);
     }
 
     #[test]

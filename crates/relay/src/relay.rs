@@ -10,7 +10,7 @@ use crate::counters::{Counters, Ledger};
 use crate::error::Error;
 use crate::handover::NamedSocket;
 use crate::kinds::{Family, Protocol, Targets};
-use crate::limits::Limits;
+use crate::limits::{Limits, most_listeners, raise_descriptor_limit};
 use crate::listening;
 use crate::worker::{self, Command, Commands};
 
@@ -21,6 +21,7 @@ pub struct Relay {
     ledger: Ledger,
     active: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
+    most_listeners: usize,
 }
 
 /// A listening socket as this side knows it.
@@ -35,8 +36,10 @@ impl Relay {
     /// Starts the thread that does the work, in the network namespace of the caller.
     pub fn start(limits: Limits) -> Result<Relay, Error> {
         let active = Arc::new(AtomicUsize::new(0));
-        let (commands, thread) = worker::start(limits, Arc::clone(&active))?;
-        Ok(Relay { commands, doors: Mutex::default(), ledger: Ledger::default(), active, thread: Some(thread) })
+        let descriptors = raise_descriptor_limit();
+        let (commands, thread) = worker::start(limits, descriptors, Arc::clone(&active))?;
+        let (doors, ledger, thread) = (Mutex::default(), Ledger::default(), Some(thread));
+        Ok(Relay { commands, doors, ledger, active, thread, most_listeners: most_listeners(descriptors) })
     }
 
     /// Listens on all local addresses and returns the port. Asked again for the same name, it returns the same port.
@@ -51,6 +54,9 @@ impl Relay {
         if let Some(door) = doors.get(name) {
             let is_same = (door.protocol, door.family) == (protocol, family) && (port == 0 || port == door.port);
             return if is_same { Ok(door.port) } else { Err(Error::Taken { name: name.to_owned() }) };
+        }
+        if doors.len() >= self.most_listeners {
+            return Err(Error::TooMany { name: name.to_owned(), listeners: doors.len() });
         }
         let socket = listening::open(protocol, family, port)?;
         self.open(&mut doors, name, protocol, family, socket)

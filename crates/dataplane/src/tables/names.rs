@@ -48,11 +48,11 @@ impl Kind {
 }
 
 pub(crate) fn service_chain(kind: Kind, port: &PortKey) -> Arc<str> {
-    format!("{}{}", kind.prefix(), hash(&identity(port))).into()
+    format!("{}{}", kind.prefix(), digest_of(&identity(port))).into()
 }
 
 pub(crate) fn endpoint_chain(port: &PortKey, endpoint: SocketAddr) -> Arc<str> {
-    format!("{}{}", Kind::Endpoint.prefix(), hash(&format!("{}{endpoint}", identity(port)))).into()
+    format!("{}{}", Kind::Endpoint.prefix(), digest_of(&format!("{}{endpoint}", identity(port)))).into()
 }
 
 fn identity(port: &PortKey) -> String {
@@ -63,7 +63,7 @@ const LENGTH: usize = 16;
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// The beginning of the SHA-256 digest in base 32.
-fn hash(text: &str) -> String {
+pub(crate) fn digest_of(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     let bits = |index: usize| {
         let (byte, shift) = (index * 5 / 8, index * 5 % 8);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use portolan_model::{Family, Protocol};
 use portolan_plan::{Pool, PortKey};
 
-use crate::tables;
+use crate::tables::{self, names::digest_of};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
@@ -41,7 +41,7 @@ pub struct Targets {
 impl Listener {
     pub(super) fn new(port: &PortKey, pool: Pool) -> Self {
         let protocol = port.name.protocol;
-        Self { family: port.family, protocol, name: format!("{port}/{protocol}/{pool}").into() }
+        Self { family: port.family, protocol, name: format!("{}/{protocol}/{pool}", plain(&port.to_string())).into() }
     }
 
     /// `namespace/service:port/protocol`.
@@ -63,6 +63,16 @@ impl Listener {
         };
         let protocol = name.rsplit('/').nth(1)?.parse().ok()?;
         Some(Self { family, protocol, name: name.into() })
+    }
+}
+
+/// A name stands in a rule where words end at blanks. No Service of an API server has characters that matter there; one
+/// that does is known by a digest.
+fn plain(name: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | ':' | '/');
+    match name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("{}~{}", name.replace(|it| !is_plain(it), "_"), digest_of(name)),
     }
 }
 

@@ -7,30 +7,32 @@ use crate::tables::{Key, Value};
 
 const OPENING: char = '<';
 const CLOSING: char = '>';
-/// The words before the port in the two kinds of rules.
-const REDIRECT: &str = "-j REDIRECT --to-ports ";
-const TRANSLATE: &str = "-j DNAT --to-destination ";
+/// The words before the last one in the two kinds of rules.
+const REDIRECT: &str = " -j REDIRECT --to-ports";
+const TRANSLATE: &str = " -j DNAT --to-destination";
 
 /// Stands in a rule where the kernel has a port.
 pub(super) fn placeholder(listener: &Listener) -> String {
     format!("{OPENING}{}{CLOSING}", listener.name)
 }
 
-/// A rule in three parts: what comes before the port, the port or the listener's name, and what comes after it.
+/// A rule in two parts: what comes before the port, and the port or the listener's name, which ends the rule.
 struct Parts<'a> {
     before: &'a str,
     port: &'a str,
 }
 
-/// `None` if the rule leads to no listener. The port stands at its end.
+/// `None` if the rule leads to no listener. Whatever stands in a comment, it is not at the end.
 fn parts(rule: &str) -> Option<Parts<'_>> {
-    let start = match (rule.rfind(REDIRECT), rule.rfind(TRANSLATE)) {
-        (Some(at), _) => at + REDIRECT.len(),
-        (None, Some(at)) => at + TRANSLATE.len() + target_start(&rule[at + TRANSLATE.len()..])?,
-        (None, None) => return None,
+    let start = rule.rfind(' ')? + 1;
+    let (words, last) = (&rule[..start - 1], &rule[start..]);
+    let port = match () {
+        () if words.ends_with(REDIRECT) => start,
+        () if words.ends_with(TRANSLATE) => start + target_start(last)?,
+        () => return None,
     };
-    let (before, port) = rule.split_at(start);
-    (!port.contains(' ')).then_some(Parts { before, port })
+    let (before, port) = rule.split_at(port);
+    Some(Parts { before, port })
 }
 
 /// The port of `ADDRESS:PORT` and `[ADDRESS]:PORT`; a listener's name has colons in it, too.
@@ -84,7 +86,9 @@ mod tests {
             protocol: "tcp".parse().unwrap(),
             name: "a/b:c/tcp/cluster".into(),
         };
-        for (before, address) in [("-j REDIRECT --to-ports ", ""), ("-p tcp -j DNAT --to-destination ", "[fd00::1]:")] {
+        let comment = "-p tcp -m comment --comment \"x -j REDIRECT --to-ports 22\"";
+        for (target, address) in [("-j REDIRECT --to-ports ", ""), ("-j DNAT --to-destination ", "[fd00::1]:")] {
+            let before = format!("{comment} {target}");
             let kernels = format!("{before}{address}38023");
             let ours = with_name(&kernels, &listener);
             assert_eq!(*ours, format!("{before}{address}<a/b:c/tcp/cluster>"));

@@ -130,7 +130,7 @@ impl Worker {
         }
         listener.tally.refused_at_limit.add(1);
         self.paused.push_back(key);
-        self.warnings.at_limit(self.now, self.limits.connections);
+        self.warnings.at_limit(self.now, self.most_connections);
     }
 
     /// One at a time: the first that has clients fills the room again.

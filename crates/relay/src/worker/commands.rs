@@ -72,6 +72,7 @@ impl Worker {
                 };
                 let key = self.listeners.insert(listener);
                 self.names.insert(name, key);
+                self.divide_descriptors();
             }
             Command::SetTargets { name, targets } => self.set_targets(&name, targets),
             Command::Close { name } => self.close(&name),
@@ -103,6 +104,7 @@ impl Worker {
     pub(super) fn finish_closing(&mut self, key: Key) {
         self.accept_all(key);
         self.let_go(key);
+        self.divide_descriptors();
     }
 
     fn stop_accepting(&mut self) {

@@ -102,7 +102,7 @@ impl Worker {
         let tally = Arc::clone(&self.listeners.get(parties.0)?.tally);
         if self.is_full() {
             tally.refused_at_limit.add(1);
-            self.warnings.at_limit(self.now, self.limits.connections);
+            self.warnings.at_limit(self.now, self.most_connections);
             return None;
         }
         let Some((endpoint, socket)) = self.reach_endpoint(parties) else {

@@ -37,13 +37,16 @@ use self::slots::{Key, Slots};
 use self::timers::{Alarm, Timers};
 use crate::counters::Tally;
 use crate::error::Error;
-use crate::limits::{Limits, Shares, raise_descriptor_limit};
+use crate::limits::{Limits, Shares};
 
 /// How often memories are looked through for what has faded.
 const BETWEEN_SWEEPS: Duration = Duration::from_secs(10);
 
 pub(crate) struct Worker {
     limits: Limits,
+    /// How many the process may have, and how many connections that allows.
+    descriptors: usize,
+    most_connections: usize,
     poller: Poller,
     requests: Receiver<Request>,
     has_ended: bool,
@@ -70,24 +73,35 @@ pub(crate) struct Worker {
     warnings: Warnings,
 }
 
-pub(crate) fn start(limits: Limits, active: Arc<AtomicUsize>) -> Result<(Commands, JoinHandle<()>), Error> {
+pub(crate) fn start(
+    limits: Limits,
+    descriptors: usize,
+    active: Arc<AtomicUsize>,
+) -> Result<(Commands, JoinHandle<()>), Error> {
     let poller = Poller::new().map_err(|source| Error::io("preparing to wait for sockets", source))?;
     let (sender, requests) = channel();
     let commands = Commands::new(sender, poller.bell());
-    let worker = Worker::new(limits, poller, requests, active);
+    let worker = Worker::new(limits, descriptors, poller, requests, active);
     let thread = std::thread::Builder::new().name("relay".to_owned()).spawn(move || worker.run());
     thread.map(|thread| (commands, thread)).map_err(|source| Error::io("starting the relay's thread", source))
 }
 
 impl Worker {
-    fn new(mut limits: Limits, poller: Poller, requests: Receiver<Request>, active: Arc<AtomicUsize>) -> Self {
-        let shares = Shares::of(raise_descriptor_limit(), limits.connections);
-        limits.connections = shares.connections;
+    fn new(
+        limits: Limits,
+        descriptors: usize,
+        poller: Poller,
+        requests: Receiver<Request>,
+        active: Arc<AtomicUsize>,
+    ) -> Self {
+        let shares = Shares::of(descriptors, limits.connections);
         let now = Instant::now();
         let mut timers = Timers::new();
         timers.set(now + BETWEEN_SWEEPS, Alarm::Sweep);
         Worker {
             limits,
+            descriptors,
+            most_connections: shares.connections,
             poller,
             requests,
             has_ended: false,
@@ -108,6 +122,14 @@ impl Worker {
             active,
             warnings: Warnings::default(),
         }
+    }
+
+    /// What listeners have, connections cannot have.
+    fn divide_descriptors(&mut self) {
+        let left = self.descriptors.saturating_sub(self.names.len());
+        let shares = Shares::of(left, self.limits.connections);
+        self.most_connections = shares.connections;
+        self.pipes.set_limit(shares.pipes);
     }
 
     fn run(mut self) {
@@ -167,7 +189,7 @@ impl Worker {
 
     fn is_full(&self) -> bool {
         let connections = self.visitors.len() + self.connections.len() + self.associations.len();
-        connections >= self.limits.connections
+        connections >= self.most_connections
     }
 
     fn has_begun(&mut self, tally: &Tally) {

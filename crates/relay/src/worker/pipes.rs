@@ -51,7 +51,12 @@ impl Pipes {
 
     /// How many more may be taken.
     pub(crate) fn left(&self) -> usize {
-        self.limit - self.taken
+        self.limit.saturating_sub(self.taken)
+    }
+
+    /// Those that are taken beyond a lower limit come back in their time.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
     }
 }
 

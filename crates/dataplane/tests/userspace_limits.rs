@@ -1,0 +1,41 @@
+//! A process that may open few files. A test of its own, because the limit is the whole process's.
+
+mod world;
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_dataplane::userspace::{Doors, Key, Limits, Userspace, UserspaceKernel};
+use portolan_dataplane::{Observe, Reconciler, tables::Variant};
+use portolan_model::{Family, Snapshot};
+use portolan_plan::{Plan, PlanConfig, plan};
+use world::{configurations, everything, service, slices};
+
+const FILES: usize = 120;
+const SERVICES: usize = 100;
+
+#[test]
+fn services_without_a_listener_do_not_harm_the_others() {
+    assert_eq!(configurations().len(), 4);
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let limit = [format!("--pid={}", std::process::id()), format!("--nofile={FILES}:{FILES}")];
+    assert!(Command::new("prlimit").args(limit).status().expect("prlimit is installed").success());
+    let mut snapshot = Snapshot { node: everything().node, ..Snapshot::default() };
+    for number in 1..=SERVICES {
+        let service = service(&format!("web-{number}"), &[&format!("10.96.1.{number}")]);
+        snapshot.slices.insert(service.name.clone(), Arc::new(slices("s", Family::V4, &[("10.244.1.2", "node-a")])));
+        snapshot.services.insert(service.name.clone(), Arc::new(service));
+    }
+    let plan = plan(&snapshot, &Plan::default(), &PlanConfig { relayed: true, ..PlanConfig::default() });
+    let doors = Arc::new(Doors::open(Limits::default()).unwrap());
+    let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(Variant::Nft, doors).expect("root"));
+    for _ in 0..2 {
+        let error = reconciler.sync(&plan, &|| Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("raise its limit"), "{error}");
+        let held = reconciler.kernel().read().expect("there are files left to read with").0;
+        let listeners = held.keys().filter(|key| matches!(key, Key::Listener(_))).count();
+        let rules = held.keys().filter(|key| key.to_string().contains("KUBE-PORTALS-CONTAINER -d")).count();
+        assert_eq!((listeners, rules), (FILES / 2, FILES / 2), "as many as there may be, each with its rule");
+    }
+}
