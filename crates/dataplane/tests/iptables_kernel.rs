@@ -5,15 +5,14 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use portolan_dataplane::iptables::{Iptables, IptablesKernel, listing};
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Reconciler, render, verify};
-use portolan_model::{Family, Snapshot};
+use portolan_model::Snapshot;
 use portolan_plan::{Plan, PlanConfig, plan};
-use world::{configurations, everything, service, slices};
+use world::{configurations, everything, named};
 
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Iptables, IptablesKernel> {
     let mut reconciler = Reconciler::new(Iptables::new(14), IptablesKernel::open(variant).expect("root"));
@@ -54,13 +53,7 @@ fn names_cannot_break_out_of_a_rule() {
     let hostile =
         ["a\" -j ACCEPT\nCOMMIT\n*nat\n:X - [0:0]", "$(touch /tmp/x)`id`", "\\\"'", "é\u{7f}\t ", "-j DROP", ""];
     let long = "n".repeat(300);
-    let mut snapshot = Snapshot { node: everything().node, ..Snapshot::default() };
-    for (number, name) in (1..).zip(hostile.into_iter().chain([long.as_str()])) {
-        let service = service(name, &[&format!("10.96.1.{number}")]);
-        let slices = slices("s", Family::V4, &[("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")]);
-        snapshot.slices.insert(service.name.clone(), Arc::new(slices));
-        snapshot.services.insert(service.name.clone(), Arc::new(service));
-    }
+    let snapshot = named(&[&hostile[..], &[&long]].concat());
     let plan = plan(&snapshot, &Plan::default(), &PlanConfig::default());
     for variant in Variant::BOTH {
         sync(variant, &plan);

@@ -11,9 +11,8 @@ use std::time::Duration;
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Reconciler, verify};
-use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};
-use world::{configurations, everything, service, slices};
+use world::{configurations, everything, named};
 
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Userspace, UserspaceKernel> {
     let doors = Arc::new(Doors::open(Limits::default()).expect("a relay can be started"));
@@ -64,13 +63,7 @@ fn names_cannot_break_out_of_a_rule() {
         "",
     ];
     let long = "n".repeat(300);
-    let mut snapshot = Snapshot { node: everything().node, ..Snapshot::default() };
-    for (number, name) in (1..).zip(hostile.into_iter().chain([long.as_str()])) {
-        let service = service(name, &[&format!("10.96.1.{number}")]);
-        let slices = slices("s", Family::V4, &[("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")]);
-        snapshot.slices.insert(service.name.clone(), Arc::new(slices));
-        snapshot.services.insert(service.name.clone(), Arc::new(service));
-    }
+    let snapshot = named(&[&hostile[..], &[&long]].concat());
     let plan = plan(&snapshot, &Plan::default(), &relayed(PlanConfig::default()));
     for variant in Variant::BOTH {
         let mut reconciler = sync(variant, &plan);

@@ -8,25 +8,19 @@ use std::time::Duration;
 
 use portolan_dataplane::userspace::{Doors, Key, Limits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Observe, Reconciler, tables::Variant};
-use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};
-use world::{configurations, everything, service, slices};
+use world::named;
 
 const FILES: usize = 120;
 const SERVICES: usize = 100;
 
 #[test]
 fn services_without_a_listener_do_not_harm_the_others() {
-    assert_eq!(configurations().len(), 4);
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let limit = [format!("--pid={}", std::process::id()), format!("--nofile={FILES}:{FILES}")];
     assert!(Command::new("prlimit").args(limit).status().expect("prlimit is installed").success());
-    let mut snapshot = Snapshot { node: everything().node, ..Snapshot::default() };
-    for number in 1..=SERVICES {
-        let service = service(&format!("web-{number}"), &[&format!("10.96.1.{number}")]);
-        snapshot.slices.insert(service.name.clone(), Arc::new(slices("s", Family::V4, &[("10.244.1.2", "node-a")])));
-        snapshot.services.insert(service.name.clone(), Arc::new(service));
-    }
+    let names: Vec<String> = (1..=SERVICES).map(|number| format!("web-{number}")).collect();
+    let snapshot = named(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let plan = plan(&snapshot, &Plan::default(), &PlanConfig { relayed: true, ..PlanConfig::default() });
     let doors = Arc::new(Doors::open(Limits::default()).unwrap());
     let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(Variant::Nft, doors).expect("root"));

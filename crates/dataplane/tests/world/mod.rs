@@ -1,4 +1,5 @@
 //! A small cluster that uses every kind of object, and ways to look at it.
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 use std::sync::Arc;
 
@@ -70,6 +71,18 @@ pub(crate) fn everything() -> Snapshot {
         let pods: &[(&str, &str)] = if name.ends_with('6') { &pods6 } else { &pods };
         let family = if name.ends_with('6') { Family::V6 } else { Family::V4 };
         add(balanced, Some(slices(name, family, pods)));
+    }
+    snapshot
+}
+
+/// Services of these names, with ClusterIPs from 10.96.1.1 on and two endpoints each.
+pub(crate) fn named(names: &[&str]) -> Snapshot {
+    let mut snapshot = Snapshot { node: everything().node, ..Snapshot::default() };
+    for (number, name) in (1..).zip(names) {
+        let service = service(name, &[&format!("10.96.1.{number}")]);
+        let slices = slices("s", Family::V4, &[("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")]);
+        snapshot.slices.insert(service.name.clone(), Arc::new(slices));
+        snapshot.services.insert(service.name.clone(), Arc::new(service));
     }
     snapshot
 }

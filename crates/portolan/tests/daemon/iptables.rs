@@ -31,11 +31,7 @@ fn restore(node: &Node, text: &str) {
 }
 
 fn running(endpoints: &[&str]) -> Node {
-    let mut node = Node::new();
-    node.write("web.yaml", &web(WEB_IP, endpoints));
-    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
-    node.start_with(&FLAGS);
-    node
+    Node::serving_web(endpoints, &FLAGS)
 }
 
 #[test]

@@ -40,6 +40,15 @@ impl Node {
         node
     }
 
+    /// With the ordinary Service, two endpoints that answer, and the daemon at work with these flags.
+    pub(crate) fn serving_web(endpoints: &[&str], flags: &[&str]) -> Self {
+        let mut node = Self::new();
+        node.write("web.yaml", &web(WEB_IP, endpoints));
+        node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
+        node.start_with(flags);
+        node
+    }
+
     /// Starts the daemon and waits until the kernel is as it should be.
     pub(crate) fn start(&mut self) {
         self.start_with(&[]);

@@ -15,11 +15,7 @@ const TRAFFIC_FLAGS: [&str; 3] =
     ["--proxy-mode=userspace", "--sync-period=300ms", "--nodeport-addresses=192.168.50.0/24"];
 
 fn running(endpoints: &[&str]) -> Node {
-    let mut node = Node::new();
-    node.write("web.yaml", &web(WEB_IP, endpoints));
-    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
-    node.start_with(&FLAGS);
-    node
+    Node::serving_web(endpoints, &FLAGS)
 }
 
 /// The rules that lead to listeners.
