@@ -1,7 +1,8 @@
 //! Portolan and kube-proxy in one run: same API server, same lab, same objects, one after the other: `make bench-peers`.
 //!
-//! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs the smallest size alone, and the name of a
-//! contender only that one; neither writes anything.
+//! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs the smallest size alone, a number of Services
+//! that size, and the name of a
+//! contender only that one; none of these writes anything.
 
 mod contender;
 mod measure;
@@ -26,9 +27,10 @@ fn main() {
     let has = |word: &str| std::env::args().any(|argument| argument == word);
     let rounds = if has("quick") { &ROUNDS[..1] } else { &ROUNDS[..] };
     let named = Contender::ALL.iter().any(|it| has(it.name()));
+    let sized = ROUNDS.iter().any(|(services, ..)| has(&services.to_string()));
     let mut stage = Stage::build();
     let mut results: Vec<Result> = Vec::new();
-    for (services, endpoints, contenders) in rounds {
+    for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {
         stage.grow(*services, *endpoints);
         for contender in contenders.iter().filter(|it| !named || has(it.name())) {
             eprintln!("{services} Services x {endpoints}: {}", contender.name());
@@ -37,7 +39,7 @@ fn main() {
         }
     }
     print!("{}", report::table(&results));
-    if rounds.len() == ROUNDS.len() && !named {
+    if rounds.len() == ROUNDS.len() && !named && !sized {
         report::write(&results);
     }
 }
