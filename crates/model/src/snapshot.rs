@@ -1,8 +1,9 @@
 //! Everything known at one moment.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 
 use crate::{Node, Service, ServiceName, Slices};
@@ -16,4 +17,10 @@ pub struct Snapshot {
     pub slices: OrdMap<ServiceName, Arc<Slices>>,
     /// The ranges that ClusterIPs come from.
     pub service_ranges: Arc<[IpNet]>,
+    /// Services that another proxy serves: they have names, but get no rules.
+    pub foreign: OrdMap<ServiceName, Arc<Service>>,
+    /// Namespaces that are known to exist, be there a Service in them or not.
+    pub namespaces: OrdSet<Arc<str>>,
+    /// The addresses of pods, each with the namespace of its pod, where pods are known at all.
+    pub pods: OrdSet<(IpAddr, Arc<str>)>,
 }

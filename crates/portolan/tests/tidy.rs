@@ -9,18 +9,19 @@ use portolan::flags::Cli;
 use portolan_testkit::Scenario;
 
 /// Which crate may build on which. Tests may use more.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("source", &["model"]),
     ("config", &[]),
     ("plan", &["model"]),
     ("kernel", &[]),
     ("relay", &["kernel"]),
+    ("dns", &["model", "kernel"]),
     ("dataplane", &["plan", "kernel", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
-    ("portolan", &["model", "source", "config", "plan", "kernel", "dataplane", "explain", "status", "shadow"]),
+    ("portolan", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "explain", "status", "shadow"]),
     ("testkit", &[]),
 ];
 

@@ -88,6 +88,15 @@ impl Manifests {
         Some(format!("{file}:{line}"))
     }
 
+    /// Whether the containers of a Pod are told of the Services in its namespace; `None` if there is no such Pod.
+    pub fn has_service_links(&self, namespace: &str, pod: &str) -> Option<bool> {
+        let id = ObjectId { kind: Kind::Pod, namespace: namespace.into(), name: pod.into() };
+        match self.store.object(&id)? {
+            Object::Pod(pod) => Some(pod.service_links),
+            _ => None,
+        }
+    }
+
     fn number(&mut self, place: Place) -> u32 {
         self.store.number(&place).unwrap_or_else(|| self.store.add_file(place))
     }

@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     Endpoints,
     Pod,
     Node,
+    Namespace,
 }
 
 impl fmt::Display for Kind {
@@ -23,7 +24,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Whose document it is. A Node has an empty namespace.
+/// Whose document it is. A Node or a Namespace has an empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectId {
     pub(crate) kind: Kind,
@@ -57,6 +58,8 @@ pub(crate) enum Object {
     Endpoints(Box<[Subset]>),
     Pod(Box<Pod>),
     Node(Box<NodeObject>),
+    /// That it exists is all that matters.
+    Namespace,
 }
 
 #[derive(Debug)]
@@ -169,6 +172,8 @@ pub(crate) struct Pod {
     pub(crate) hostname: Option<Box<str>>,
     pub(crate) subdomain: Option<Box<str>>,
     pub(crate) ports: Box<[NamedPort]>,
+    /// Whether its containers are told of the Services in its namespace.
+    pub(crate) service_links: bool,
 }
 
 impl Pod {

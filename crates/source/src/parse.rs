@@ -113,6 +113,7 @@ fn known(kind: &str, version: Option<&str>) -> Option<Kind> {
         "Endpoints" => (Kind::Endpoints, "v1"),
         "Pod" => (Kind::Pod, "v1"),
         "Node" => (Kind::Node, "v1"),
+        "Namespace" => (Kind::Namespace, "v1"),
         _ => return None,
     };
     version.is_none_or(|version| version == group).then_some(kind)

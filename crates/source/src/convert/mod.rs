@@ -18,7 +18,7 @@ use ipnet::IpNet;
 use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
 use crate::read::document::Document;
-use crate::read::schema::Metadata;
+use crate::read::schema::{Metadata, NamespaceDocument};
 use crate::read::{self, Unreadable, locate};
 
 /// What is wrong with which field.
@@ -69,6 +69,7 @@ pub(crate) fn convert(kind: Kind, document: &Document<'_>, context: &mut Context
         Kind::Endpoints => typed(document, context, endpoints::convert),
         Kind::Pod => typed(document, context, pod::convert),
         Kind::Node => typed(document, context, node::convert),
+        Kind::Namespace => typed(document, context, |_: NamespaceDocument, _, _| Ok(Object::Namespace)),
     };
     let skipped = context.skipped.drain(..).map(|flaw| flaw.located(document)).collect();
     match result {
@@ -101,8 +102,9 @@ fn name(kind: Kind, metadata: &Metadata, names: &mut Interner) -> Result<ObjectI
     let name = metadata.name.as_deref().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| Flaw::new("metadata.name", "a name is required"))?;
     let path = || "metadata.name".to_owned();
-    if kind == Kind::Service { check::label(name, path) } else { check::subdomain(name, path) }?;
-    if kind == Kind::Node {
+    let is_label = matches!(kind, Kind::Service | Kind::Namespace);
+    if is_label { check::label(name, path) } else { check::subdomain(name, path) }?;
+    if matches!(kind, Kind::Node | Kind::Namespace) {
         return Ok(ObjectId { kind, namespace: names.share(""), name: names.share(name) });
     }
     let namespace = metadata.namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or("default");
@@ -146,5 +148,5 @@ macro_rules! described {
 
 described!(
     ServiceDocument => Service, SliceDocument => EndpointSlice, EndpointsDocument => Endpoints, PodDocument => Pod,
-    NodeDocument => Node
+    NodeDocument => Node, NamespaceDocument => Namespace
 );

@@ -23,6 +23,7 @@ pub(super) fn convert(document: PodDocument, context: &mut Context<'_>, _: &Obje
         hostname: super::hostname(spec.hostname.as_deref(), || "spec.hostname".to_owned())?,
         subdomain: super::hostname(spec.subdomain.as_deref(), || "spec.subdomain".to_owned())?,
         ports: ports(&spec, context.names)?,
+        service_links: spec.enable_service_links.unwrap_or(true),
     };
     Ok(Object::Pod(Box::new(pod)))
 }

@@ -165,6 +165,7 @@ documents! {
         node_name: String,
         hostname: String,
         subdomain: String,
+        enable_service_links: bool,
         containers: Vec<Container>,
         init_containers: Vec<Container>,
     }
@@ -181,6 +182,7 @@ documents! {
     PodIp { ip: String, }
     PodCondition { r#type: String, status: String, }
 
+    NamespaceDocument { metadata: Metadata, }
     NodeDocument { metadata: Metadata, spec: NodeSpec, status: NodeStatus, }
     NodeSpec {
         #[serde(rename = "podCIDR")]

@@ -41,7 +41,7 @@ impl World {
     }
 
     fn held(&self) -> impl Iterator<Item = (&ServiceName, Holding)> {
-        let placed = self.snapshot.services.iter().chain(&self.foreign);
+        let placed = self.snapshot.services.iter().chain(&self.snapshot.foreign);
         let placed = placed.map(|(name, service)| (name, Holding::of(service)));
         let others = self.allocator.holdings().iter().map(|(name, holding)| (name, holding.clone()));
         placed.chain(others).filter(|(_, holding)| !holding.is_empty())

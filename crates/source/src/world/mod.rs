@@ -1,14 +1,16 @@
 //! The snapshot, and how it follows from the objects.
 
 mod memory;
+mod names;
 mod nodes;
 mod services;
 mod slices;
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::{Node, Service, ServiceName, Snapshot};
+use portolan_model::{Node, ServiceName, Snapshot};
 
 use crate::allocate::Allocator;
 use crate::object::{Object, ObjectId};
@@ -22,12 +24,14 @@ pub(crate) struct World {
     state: State,
     snapshot: Snapshot,
     allocator: Allocator,
-    /// Services of other proxies, which hold addresses but are in no snapshot.
-    foreign: BTreeMap<ServiceName, Arc<Service>>,
     /// Services that got no place, and why.
     refused: BTreeMap<ServiceName, Problem>,
     /// Written slices with the headless mark whose Service is not headless.
     hidden: BTreeMap<ServiceName, Vec<Arc<str>>>,
+    /// The addresses of each Pod, by its namespace and name, as they are in the snapshot.
+    pods: HashMap<(Arc<str>, Arc<str>), Box<[IpAddr]>>,
+    /// How many Pods of a namespace share an address: those on the node's own network do.
+    sharers: HashMap<(IpAddr, Arc<str>), u32>,
     /// The zone of every node that has one.
     zones: HashMap<Arc<str>, Arc<str>>,
     unsaved: bool,
@@ -46,7 +50,8 @@ impl World {
             state: options.state.clone(),
             snapshot: Snapshot { node, service_ranges, ..Snapshot::default() },
             allocator: Allocator::new(&options.service_ranges, options.node_port_range.clone()),
-            foreign: BTreeMap::new(),
+            pods: HashMap::new(),
+            sharers: HashMap::new(),
             refused: BTreeMap::new(),
             hidden: BTreeMap::new(),
             zones: HashMap::new(),
@@ -72,7 +77,8 @@ impl World {
         let node_changed = self.settle_nodes(store, touched);
         let services_changed = self.settle_services(store, touched);
         let slices_changed = self.settle_slices(store, touched, lost);
+        let names_changed = self.settle_names(store, touched);
         self.save();
-        node_changed || services_changed || slices_changed
+        node_changed || services_changed || slices_changed || names_changed
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::{Service, ServiceName};
+use portolan_model::{OrdMap, Service, ServiceName};
 
 use super::World;
 use crate::allocate::{Holding, Refusal};
@@ -49,12 +49,12 @@ impl World {
     }
 
     fn placed(&self, name: &ServiceName) -> Option<&Arc<Service>> {
-        self.snapshot.services.get(name).or_else(|| self.foreign.get(name))
+        self.snapshot.services.get(name).or_else(|| self.snapshot.foreign.get(name))
     }
 
     fn vacate(&mut self, name: &ServiceName) -> bool {
-        self.foreign.remove(name);
-        self.snapshot.services.remove(name).is_some()
+        let foreign = self.snapshot.foreign.remove(name);
+        self.snapshot.services.remove(name).or(foreign).is_some()
     }
 
     /// A Service is forgotten only when it is certain that no document, however broken, is about it.
@@ -96,15 +96,11 @@ impl World {
         let old = self.placed(&name).filter(|old| ***old == service).cloned();
         object.service = old.unwrap_or_else(|| Arc::new(service));
         if object.foreign {
-            self.foreign.insert(name.clone(), object.service.clone());
-            return self.snapshot.services.remove(&name).is_some();
+            let left = self.snapshot.services.remove(&name).is_some();
+            return put(&mut self.snapshot.foreign, name, &object.service) || left;
         }
-        self.foreign.remove(&name);
-        let known = self.snapshot.services.get(&name).is_some_and(|known| Arc::ptr_eq(known, &object.service));
-        if !known {
-            self.snapshot.services.insert(name, object.service.clone());
-        }
-        !known
+        let left = self.snapshot.foreign.remove(&name).is_some();
+        put(&mut self.snapshot.services, name, &object.service) || left
     }
 
     fn problem(&self, store: &Store, id: &ObjectId, refusal: &Refusal) -> Problem {
@@ -127,7 +123,7 @@ impl World {
 
     /// Looks through all Services, which only a refusal pays for.
     fn holder(&self, store: &Store, holds: impl Fn(&Holding) -> bool) -> String {
-        let placed = self.snapshot.services.iter().chain(&self.foreign);
+        let placed = self.snapshot.services.iter().chain(&self.snapshot.foreign);
         let mut placed = placed.filter(|(_, service)| holds(&Holding::of(service))).map(|(name, _)| name);
         let mut others = self.allocator.holdings().iter().filter(|(_, held)| holds(held)).map(|(name, _)| name);
         let Some(name) = placed.next().or_else(|| others.next()) else { return "another port of its own".to_owned() };
@@ -136,6 +132,15 @@ impl World {
             None => format!("Service {name}"),
         }
     }
+}
+
+/// Tells whether that changed anything.
+fn put(into: &mut OrdMap<ServiceName, Arc<Service>>, name: ServiceName, service: &Arc<Service>) -> bool {
+    let known = into.get(&name).is_some_and(|known| Arc::ptr_eq(known, service));
+    if !known {
+        into.insert(name, service.clone());
+    }
+    !known
 }
 
 fn has_address(held: &Holding, address: IpAddr) -> bool {

@@ -65,6 +65,7 @@ impl Facts {
             services: self.services.clone(),
             slices: self.slices.clone(),
             service_ranges: self.service_ranges.clone(),
+            ..Snapshot::default()
         })
     }
 

@@ -1,0 +1,74 @@
+//! A and AAAA.
+
+use std::net::IpAddr;
+
+use portolan_model::Family;
+
+use super::Question;
+use crate::wire::{Builder, Data, kind};
+use crate::zone::{Entry, Place};
+
+impl Question<'_> {
+    pub(super) fn addresses(&self, place: &Place<'_>, builder: &mut Builder<'_>) {
+        match place {
+            Place::Service(entry) if entry.is_headless() => self.take_turns(entry, builder),
+            Place::Service(entry) => self.all(entry.service.cluster_ips.iter().copied(), builder),
+            Place::Port { entry, port, protocol } if entry.is_headless() => {
+                let has_port = |slice: &portolan_model::Slice| {
+                    slice.ports.iter().any(|it| it.name.as_bytes() == *port && it.protocol == *protocol)
+                };
+                let there = entry.ready().filter(|(slice, _)| has_port(slice));
+                self.all(unique(there.map(|(_, endpoint)| endpoint.address)), builder);
+            }
+            Place::Port { entry, .. } => self.all(entry.service.cluster_ips.iter().copied(), builder),
+            Place::Endpoint { entry, label } => {
+                self.all(unique(entry.named(label).map(|(_, endpoint)| endpoint.address)), builder);
+            }
+            Place::Pod(address) => self.all([*address], builder),
+            Place::Server => self.all(self.zone.config().own_addresses.iter().copied(), builder),
+            _ => {}
+        }
+    }
+
+    fn wanted(&self) -> Family {
+        if self.kind == kind::A { Family::V4 } else { Family::V6 }
+    }
+
+    fn all(&self, addresses: impl IntoIterator<Item = IpAddr>, builder: &mut Builder<'_>) {
+        let wanted = self.wanted();
+        for address in addresses.into_iter().filter(|address| Family::of(*address) == wanted) {
+            if !self.address(address, builder) {
+                break;
+            }
+        }
+    }
+
+    /// Each question begins with another endpoint, so that clients that take the first share them evenly.
+    fn take_turns(&self, entry: &Entry, builder: &mut Builder<'_>) {
+        match self.wanted() {
+            Family::V4 => self.all(turned(&entry.endpoints.v4, self.turn).map(|it| IpAddr::V4(*it)), builder),
+            Family::V6 => self.all(turned(&entry.endpoints.v6, self.turn).map(|it| IpAddr::V6(*it)), builder),
+        }
+    }
+
+    fn address(&self, address: IpAddr, builder: &mut Builder<'_>) -> bool {
+        let ttl = self.zone.config().ttl;
+        match address {
+            IpAddr::V4(address) => self.record(kind::A, ttl, Data::Raw(&address.octets()), builder),
+            IpAddr::V6(address) => self.record(kind::AAAA, ttl, Data::Raw(&address.octets()), builder),
+        }
+    }
+}
+
+fn turned<T>(items: &[T], turn: u32) -> impl Iterator<Item = &T> {
+    let (before, after) = items.split_at(turn as usize % items.len().max(1));
+    after.iter().chain(before)
+}
+
+/// In order, each once.
+pub(super) fn unique<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.sort_unstable();
+    items.dedup();
+    items
+}

@@ -1,0 +1,234 @@
+//! Names as they are on the wire: labels with their lengths, ended by the root's empty one.
+
+use std::fmt;
+
+/// The longest name, its lengths and the root included.
+const LONGEST: usize = 255;
+const LONGEST_LABEL: usize = 63;
+/// So many jumps are enough for any name that was not made to keep us busy.
+const MOST_JUMPS: usize = 32;
+
+/// A whole name in lower case, in a place of fixed size, so that asking for one allocates nothing.
+#[derive(Clone, Copy)]
+pub struct Name {
+    length: u8,
+    bytes: [u8; LONGEST],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("the name ends before its last label does")]
+    Cut,
+    #[error("a label has more than 63 octets")]
+    LongLabel,
+    #[error("a label is empty")]
+    EmptyLabel,
+    #[error("the name has more than 255 octets")]
+    LongName,
+    #[error("the name is compressed in a circle, or to a place after itself")]
+    Loop,
+    #[error("a label of a kind that nobody uses")]
+    StrangeLabel,
+}
+
+impl Name {
+    pub const ROOT: Self = Self { length: 1, bytes: [0; LONGEST] };
+
+    /// From the usual notation, with or without the dot at the end.
+    pub fn from_text(text: &str) -> Result<Self, NameError> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        let labels = text.split('.').filter(|_| !text.is_empty());
+        Self::from_labels(labels.map(str::as_bytes), &Self::ROOT)
+    }
+
+    pub fn from_labels<'a>(labels: impl IntoIterator<Item = &'a [u8]>, suffix: &Self) -> Result<Self, NameError> {
+        let mut name = Self { length: 0, bytes: [0; LONGEST] };
+        labels.into_iter().try_for_each(|label| name.push(label))?;
+        name.extend(suffix.as_bytes())?;
+        Ok(name)
+    }
+
+    /// From octets that are a name already, such as those of a record.
+    pub fn from_wire(bytes: &[u8]) -> Result<Self, NameError> {
+        let (name, end) = Self::read_plain(bytes, 0)?;
+        if end == bytes.len() { Ok(name) } else { Err(NameError::Cut) }
+    }
+
+    fn push(&mut self, label: &[u8]) -> Result<(), NameError> {
+        match label.len() {
+            0 => return Err(NameError::EmptyLabel),
+            1..=LONGEST_LABEL => {}
+            _ => return Err(NameError::LongLabel),
+        }
+        self.extend(&[label.len() as u8])?;
+        self.extend(label)
+    }
+
+    fn extend(&mut self, more: &[u8]) -> Result<(), NameError> {
+        let start = usize::from(self.length);
+        let place = self.bytes.get_mut(start..start + more.len()).ok_or(NameError::LongName)?;
+        place.copy_from_slice(more);
+        // A length is below 64 and therefore no letter.
+        place.make_ascii_lowercase();
+        self.length += more.len() as u8;
+        Ok(())
+    }
+
+    /// Reads a name without compression, as a question has it. Tells where it ends.
+    pub fn read_plain(message: &[u8], start: usize) -> Result<(Self, usize), NameError> {
+        let mut end = start;
+        loop {
+            let length = usize::from(*message.get(end).ok_or(NameError::Cut)?);
+            if length > LONGEST_LABEL {
+                return Err(NameError::StrangeLabel);
+            }
+            end += 1 + length;
+            if end - start > LONGEST {
+                return Err(NameError::LongName);
+            }
+            if length == 0 {
+                break;
+            }
+        }
+        let mut name = Self { length: 0, bytes: [0; LONGEST] };
+        name.extend(message.get(start..end).ok_or(NameError::Cut)?)?;
+        Ok((name, end))
+    }
+
+    /// Reads a name that may be compressed, keeping its case, and tells where it ends in the message. Pointers must
+    /// lead backwards, each further than the one before, so that there is no circle.
+    pub fn expand(message: &[u8], start: usize, into: &mut Vec<u8>) -> Result<usize, NameError> {
+        let (mut place, mut floor, mut end) = (start, start, None);
+        let before = into.len();
+        for _ in 0..=MOST_JUMPS {
+            match expand_labels(message, place, before, into)? {
+                Segment::End(after) => return Ok(end.unwrap_or(after)),
+                Segment::Jump { to, after } if to < floor => {
+                    end = end.or(Some(after));
+                    (place, floor) = (to, to);
+                }
+                Segment::Jump { .. } => return Err(NameError::Loop),
+            }
+        }
+        Err(NameError::Loop)
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    pub fn labels(&self) -> Labels<'_> {
+        Labels(self.as_bytes())
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.length == 1
+    }
+
+    /// What stands before the suffix; nothing at all if the name is the suffix itself, and `None` if it is elsewhere.
+    pub fn before(&self, suffix: &Self) -> Option<&[u8]> {
+        let bytes = self.as_bytes();
+        let wanted = bytes.len().checked_sub(usize::from(suffix.length))?;
+        let mut place = 0;
+        while place < wanted {
+            place += 1 + usize::from(bytes[place]);
+        }
+        (place == wanted && bytes[place..] == *suffix.as_bytes()).then(|| &bytes[..wanted])
+    }
+
+    pub fn is_within(&self, suffix: &Self) -> bool {
+        self.before(suffix).is_some()
+    }
+}
+
+enum Segment {
+    End(usize),
+    Jump { to: usize, after: usize },
+}
+
+/// Labels up to the root or to a pointer.
+fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec<u8>) -> Result<Segment, NameError> {
+    loop {
+        let length = *message.get(place).ok_or(NameError::Cut)?;
+        match length >> 6 {
+            0 => {
+                let end = place + 1 + usize::from(length);
+                into.extend_from_slice(message.get(place..end).ok_or(NameError::Cut)?);
+                if into.len() - before > LONGEST {
+                    return Err(NameError::LongName);
+                }
+                if length == 0 {
+                    return Ok(Segment::End(end));
+                }
+                place = end;
+            }
+            3 => {
+                let low = *message.get(place + 1).ok_or(NameError::Cut)?;
+                return Ok(Segment::Jump { to: usize::from(length & 0x3f) << 8 | usize::from(low), after: place + 2 });
+            }
+            _ => return Err(NameError::StrangeLabel),
+        }
+    }
+}
+
+/// The labels of a name, without the root's.
+#[derive(Clone)]
+pub struct Labels<'a>(&'a [u8]);
+
+impl<'a> Labels<'a> {
+    /// From labels with their lengths, with or without the root's.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl<'a> Iterator for Labels<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (length, rest) = self.0.split_first()?;
+        let (label, rest) = rest.split_at_checked(usize::from(*length)).filter(|_| *length > 0)?;
+        self.0 = rest;
+        Some(label)
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Name {}
+
+impl std::hash::Hash for Name {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+/// With the dot at the end; octets that would confuse a reader are escaped as in a zone file.
+impl fmt::Display for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() {
+            return formatter.write_str(".");
+        }
+        for label in self.labels() {
+            for byte in label {
+                match byte {
+                    b'.' | b'\\' | b'"' | b';' | b'(' | b')' => write!(formatter, "\\{}", char::from(*byte))?,
+                    0x21..=0x7e => write!(formatter, "{}", char::from(*byte))?,
+                    byte => write!(formatter, "\\{byte:03}")?,
+                }
+            }
+            formatter.write_str(".")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}

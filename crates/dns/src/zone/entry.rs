@@ -1,0 +1,96 @@
+//! One Service with its endpoints, in the form that answers are made from.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use portolan_model::{Protocol, Service, ServiceKind, Slice, SliceEndpoint, Slices};
+
+use super::addresses::{dashed, from_dashed};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub service: Arc<Service>,
+    slices: Option<Arc<Slices>>,
+    /// The addresses of a headless Service, each once.
+    pub endpoints: Endpoints,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    pub v4: Box<[Ipv4Addr]>,
+    pub v6: Box<[Ipv6Addr]>,
+}
+
+impl Entry {
+    pub fn new(service: Arc<Service>, slices: Option<Arc<Slices>>) -> Self {
+        let mut entry = Self { service, slices, endpoints: Endpoints::default() };
+        if entry.is_headless() {
+            entry.endpoints = entry.unique_addresses();
+        }
+        entry
+    }
+
+    fn unique_addresses(&self) -> Endpoints {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for (_, endpoint) in self.ready() {
+            match endpoint.address {
+                IpAddr::V4(address) => v4.push(address),
+                IpAddr::V6(address) => v6.push(address),
+            }
+        }
+        v4.sort_unstable();
+        v4.dedup();
+        v6.sort_unstable();
+        v6.dedup();
+        Endpoints { v4: v4.into(), v6: v6.into() }
+    }
+
+    /// What it is an alias of. An address is not a name, and a Service that gives one has none.
+    pub fn alias(&self) -> Option<&str> {
+        let target = self.service.external_name.as_deref()?;
+        (target.parse::<IpAddr>().is_err() && !target.is_empty()).then_some(target)
+    }
+
+    pub fn is_external(&self) -> bool {
+        self.service.kind == ServiceKind::ExternalName
+    }
+
+    pub fn is_headless(&self) -> bool {
+        !self.is_external() && self.service.cluster_ips.is_empty()
+    }
+
+    /// Endpoints that may be sent to, with their slices. Whether they are about to end is of no concern to DNS.
+    pub fn ready(&self) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
+        let slices = self.slices.iter().flat_map(|slices| slices.0.iter());
+        let all = slices.flat_map(|slice| slice.endpoints.iter().map(move |endpoint| (&**slice, endpoint)));
+        all.filter(|(_, endpoint)| endpoint.conditions.ready)
+    }
+
+    /// The endpoints of that name.
+    pub fn named(&self, label: &[u8]) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
+        let address = std::str::from_utf8(label).ok().and_then(from_dashed);
+        let label = label.to_vec();
+        self.ready().filter(move |(_, endpoint)| match &endpoint.hostname {
+            Some(hostname) => hostname.as_bytes().eq_ignore_ascii_case(&label),
+            None => Some(endpoint.address) == address && dashed(endpoint.address).as_bytes() == label,
+        })
+    }
+
+    /// Whether the Service, or one of its endpoints if it is headless, has such a port.
+    pub fn has_port(&self, port: &[u8], protocol: Protocol) -> bool {
+        let is_it = |name: &str, known: Protocol| name.as_bytes().eq_ignore_ascii_case(port) && known == protocol;
+        if self.is_headless() {
+            self.ready().any(|(slice, _)| slice.ports.iter().any(|it| is_it(&it.name, it.protocol)))
+        } else {
+            self.service.ports.iter().any(|it| is_it(&it.name, it.protocol))
+        }
+    }
+}
+
+/// The label of an endpoint.
+pub(crate) fn label(endpoint: &SliceEndpoint) -> String {
+    match &endpoint.hostname {
+        Some(hostname) => hostname.to_string(),
+        None => dashed(endpoint.address),
+    }
+}

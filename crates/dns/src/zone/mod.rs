@@ -1,0 +1,180 @@
+//! NAMES: what the facts of a snapshot are called.
+//!
+//! A [`Zone`] is a value like the snapshot that it comes from: cloning it is cheap, and making the next one costs as
+//! much as there is to change. It says what a name stands for; `answer` turns that into records.
+
+mod addresses;
+mod config;
+mod entry;
+mod place;
+mod reverse;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use imbl::{HashMap, OrdMap, OrdSet};
+use portolan_model::{DiffItem, Service, ServiceName, Snapshot};
+
+use crate::wire::Name;
+
+pub use addresses::{dashed, from_dashed};
+pub use config::{Pods, ZoneConfig};
+pub(crate) use entry::label;
+pub use entry::{Endpoints, Entry};
+pub use place::Place;
+pub use reverse::{reverse_address, reverse_zones};
+
+#[derive(Clone, Debug)]
+pub struct Zone {
+    config: Arc<ZoneConfig>,
+    facts: Snapshot,
+    /// By the labels of service and namespace as a query has them, so that looking one up makes no copy.
+    entries: HashMap<Box<[u8]>, Arc<Entry>>,
+    by_cluster_ip: OrdMap<IpAddr, ServiceName>,
+    by_endpoint: OrdSet<(IpAddr, ServiceName)>,
+    /// When it last changed, in seconds since 1970: what secondary servers compare.
+    pub serial: u32,
+}
+
+impl Zone {
+    pub fn new(config: Arc<ZoneConfig>) -> Self {
+        Self {
+            config,
+            facts: Snapshot::default(),
+            entries: HashMap::new(),
+            by_cluster_ip: OrdMap::new(),
+            by_endpoint: OrdSet::new(),
+            serial: 0,
+        }
+    }
+
+    /// The zone of the next snapshot: only what differs is looked at. The time is that of the change, if there is one.
+    pub fn follow(&self, snapshot: &Snapshot, seconds: u32) -> Self {
+        let changed = changed_services(&self.facts, snapshot);
+        let mut next = Self { facts: snapshot.clone(), ..self.clone() };
+        if !changed.is_empty() || next.serial == 0 {
+            next.serial = seconds;
+        }
+        for name in &changed {
+            next.forget(name);
+        }
+        for name in &changed {
+            next.learn(name);
+        }
+        next
+    }
+
+    fn forget(&mut self, name: &ServiceName) {
+        let Some(entry) = self.entries.remove(&*key(name)) else { return };
+        for address in &entry.service.cluster_ips {
+            if self.by_cluster_ip.get(address) == Some(name) {
+                self.by_cluster_ip.remove(address);
+            }
+        }
+        for (_, endpoint) in entry.ready() {
+            self.by_endpoint.remove(&(endpoint.address, name.clone()));
+        }
+    }
+
+    fn learn(&mut self, name: &ServiceName) {
+        let Some(service) = self.service(name).cloned() else { return };
+        let entry = Entry::new(service, self.facts.slices.get(name).cloned());
+        for address in &entry.service.cluster_ips {
+            self.by_cluster_ip.insert(*address, name.clone());
+        }
+        for (_, endpoint) in entry.ready() {
+            self.by_endpoint.insert((endpoint.address, name.clone()));
+        }
+        self.entries.insert(key(name), Arc::new(entry));
+    }
+
+    fn service(&self, name: &ServiceName) -> Option<&Arc<Service>> {
+        self.facts.services.get(name).or_else(|| self.facts.foreign.get(name))
+    }
+
+    pub fn config(&self) -> &ZoneConfig {
+        &self.config
+    }
+
+    pub fn facts(&self) -> &Snapshot {
+        &self.facts
+    }
+
+    pub fn entry(&self, name: &ServiceName) -> Option<&Arc<Entry>> {
+        self.entries.get(&*key(name))
+    }
+
+    /// All entries, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+
+    /// A namespace exists if anything in it is known.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        let first = ServiceName::new(namespace, "");
+        let is_there = |found: Option<(&ServiceName, _)>| found.is_some_and(|(name, _)| *name.namespace == *namespace);
+        self.facts.namespaces.contains(namespace)
+            || is_there(self.facts.services.range(first.clone()..).next())
+            || is_there(self.facts.foreign.range(first..).next())
+    }
+
+    /// Whether a pod of that namespace has the address.
+    pub fn has_pod(&self, address: IpAddr, namespace: &str) -> bool {
+        self.namespaces_of(address).any(|known| **known == *namespace)
+    }
+
+    /// The namespaces of the pods that have an address: several for pods on the node's own network.
+    pub fn namespaces_of(&self, address: IpAddr) -> impl Iterator<Item = &Arc<str>> {
+        let first = (address, Arc::from(""));
+        let found = self.facts.pods.range(first..).take_while(move |(known, _)| *known == address);
+        found.map(|(_, namespace)| namespace)
+    }
+
+    pub fn by_cluster_ip(&self, address: IpAddr) -> Option<&Arc<Entry>> {
+        self.entry(self.by_cluster_ip.get(&address)?)
+    }
+
+    /// Every Service that has a ready endpoint at the address.
+    pub fn by_endpoint(&self, address: IpAddr) -> impl Iterator<Item = &Arc<Entry>> {
+        let first = (address, ServiceName::new("", ""));
+        let found = self.by_endpoint.range(first..).take_while(move |(known, _)| *known == address);
+        found.filter_map(|(_, name)| self.entry(name))
+    }
+
+    /// `<service>.<namespace>.svc.<zone>`.
+    pub fn name_of(&self, service: &ServiceName, zone: &Name) -> Option<Name> {
+        let labels = [service.name.as_bytes(), service.namespace.as_bytes(), b"svc"];
+        Name::from_labels(labels, zone).ok()
+    }
+}
+
+/// The two labels with their lengths, as in a query. Names of Services are in lower case already.
+fn key(name: &ServiceName) -> Box<[u8]> {
+    let mut key = Vec::with_capacity(name.name.len() + name.namespace.len() + 2);
+    for label in [&name.name, &name.namespace] {
+        key.push(label.len() as u8);
+        key.extend_from_slice(label.as_bytes());
+    }
+    key.make_ascii_lowercase();
+    key.into()
+}
+
+fn changed_services(before: &Snapshot, after: &Snapshot) -> BTreeSet<ServiceName> {
+    let mut changed = BTreeSet::new();
+    collect(&before.services, &after.services, &mut changed);
+    collect(&before.foreign, &after.foreign, &mut changed);
+    collect(&before.slices, &after.slices, &mut changed);
+    changed
+}
+
+fn collect<T: Eq>(
+    before: &OrdMap<ServiceName, Arc<T>>,
+    after: &OrdMap<ServiceName, Arc<T>>,
+    into: &mut BTreeSet<ServiceName>,
+) {
+    into.extend(before.diff(after).map(|item| match item {
+        DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name.clone(),
+        DiffItem::Update { new, .. } => new.0.clone(),
+    }));
+}

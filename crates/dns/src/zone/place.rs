@@ -1,0 +1,114 @@
+//! What a name stands for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use portolan_model::Protocol;
+
+use super::addresses::from_dashed;
+use super::{Entry, Pods, Zone, reverse_address, reverse_zones};
+use crate::wire::{Labels, Name};
+
+/// What a name stands for, if it is in our zones at all. Whether there are records of a type is another question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    Apex,
+    /// `dns-version.<zone>`.
+    Version,
+    /// `ns.dns.<zone>`, our own name where no Service leads to us.
+    Server,
+    /// Nothing but names below it: `svc.<zone>`, `<namespace>.svc.<zone>`.
+    Empty,
+    Service(&'a Arc<Entry>),
+    /// `_<port>._<protocol>.<service>…`.
+    Port {
+        entry: &'a Arc<Entry>,
+        port: &'a [u8],
+        protocol: Protocol,
+    },
+    /// `<endpoint>.<service>…`.
+    Endpoint {
+        entry: &'a Arc<Entry>,
+        label: &'a [u8],
+    },
+    Pod(IpAddr),
+    /// An address to be named.
+    Reverse(IpAddr),
+    Nothing,
+}
+
+/// At most: two labels of a port, service, namespace, and `svc`. One more is too many.
+const MOST_LABELS: usize = 6;
+
+impl Zone {
+    /// The zone of ours that a name is in, and what the name stands for there. `None` for names that are not ours.
+    pub fn place<'a>(&'a self, name: &'a Name) -> Option<(&'a Name, Place<'a>)> {
+        for zone in &self.config().zones {
+            if let Some(labels) = name.before(zone) {
+                return Some((zone, self.place_within(labels)));
+            }
+        }
+        let zone = reverse_zones().into_iter().find(|zone| name.is_within(zone))?;
+        let is_ours = self.config().serves_reverse;
+        is_ours.then(|| (zone, reverse_address(name).map_or(Place::Nothing, Place::Reverse)))
+    }
+
+    fn place_within<'a>(&'a self, prefix: &'a [u8]) -> Place<'a> {
+        let mut labels: [&[u8]; MOST_LABELS] = [b""; MOST_LABELS];
+        let mut n_labels = 0;
+        for label in Labels::of(prefix).take(MOST_LABELS) {
+            labels[n_labels] = label;
+            n_labels += 1;
+        }
+        match &labels[..n_labels] {
+            [] => Place::Apex,
+            [b"dns-version"] => Place::Version,
+            [b"ns", b"dns"] => Place::Server,
+            [b"dns" | b"svc" | b"pod"] => Place::Empty,
+            [namespace, b"svc" | b"pod"] => self.place_of_namespace(namespace),
+            [pod, namespace, b"pod"] => self.place_of_pod(pod, namespace),
+            [before @ .., service, namespace, b"svc"] if before.len() <= 2 => {
+                let key = &prefix[prefix.len() - service.len() - namespace.len() - 6..prefix.len() - 4];
+                self.entries.get(key).map_or(Place::Nothing, |entry| place_of_service(entry, before))
+            }
+            _ => Place::Nothing,
+        }
+    }
+
+    fn place_of_namespace(&self, namespace: &[u8]) -> Place<'_> {
+        let exists = std::str::from_utf8(namespace).is_ok_and(|namespace| self.has_namespace(namespace));
+        if exists { Place::Empty } else { Place::Nothing }
+    }
+
+    fn place_of_pod(&self, pod: &[u8], namespace: &[u8]) -> Place<'_> {
+        let texts = std::str::from_utf8(pod).ok().zip(std::str::from_utf8(namespace).ok());
+        let Some((pod, namespace)) = texts else { return Place::Nothing };
+        let Some(address) = from_dashed(pod).filter(|_| self.has_namespace(namespace)) else { return Place::Nothing };
+        let is_known = match self.config().pods {
+            Pods::Disabled => false,
+            Pods::Insecure => true,
+            Pods::Verified => self.has_pod(address, namespace),
+        };
+        if is_known { Place::Pod(address) } else { Place::Nothing }
+    }
+}
+
+fn place_of_service<'a>(entry: &'a Arc<Entry>, before: &[&'a [u8]]) -> Place<'a> {
+    match before {
+        [] => Place::Service(entry),
+        _ if entry.is_external() => Place::Nothing,
+        [label] => Place::Endpoint { entry, label },
+        [port, protocol] => {
+            let protocol = underscored(protocol).and_then(|name| std::str::from_utf8(name).ok()?.parse().ok());
+            match underscored(port).zip(protocol) {
+                Some((port, protocol)) => Place::Port { entry, port, protocol },
+                None => Place::Nothing,
+            }
+        }
+        _ => Place::Nothing,
+    }
+}
+
+fn underscored(label: &[u8]) -> Option<&[u8]> {
+    label.strip_prefix(b"_").filter(|name| !name.is_empty())
+}
