@@ -1,4 +1,4 @@
-//! CONFIGURATION: kube-proxy's flags and file, with its defaults and its checks.
+//! CONFIGURATION: kube-proxy's flags and file, with its defaults and its checks; and what DNS is told.
 //!
 //! Everything here is a function from text to values. Two tables hold what there is: [`FIELDS`] of the file and
 //! [`FLAGS`] of the command line. Reading, defaulting, writing out, the page in docs and the tests all walk them, so
@@ -8,6 +8,7 @@
 mod arguments;
 mod check;
 mod decode;
+mod dns;
 mod document;
 mod fields;
 mod flags;
@@ -24,6 +25,7 @@ mod value;
 mod yaml;
 
 pub use arguments::{Given, KubeProxyFlags, normalised};
+pub use dns::{CacheDocument, DnsDocument, from_corefile};
 pub use document::Document;
 pub use fields::{FIELDS, Field, Use};
 pub use flags::{FLAGS, Flag, Target};

@@ -41,6 +41,8 @@ pub enum Command {
     Diff(DiffFlags),
     /// Compare what Portolan would do with what kube-proxy has programmed here; exit status 1 if they differ
     Shadow(ShadowFlags),
+    /// Serve the names of Services, for a cluster or for manifests, in the place of CoreDNS
+    Dns(Box<DnsFlags>),
     /// Remove everything that Portolan has programmed; with --all, what kube-proxy has programmed, too
     Cleanup(CleanupFlags),
 }
@@ -263,6 +265,68 @@ pub struct ShadowFlags {
     pub traffic: TrafficFlags,
     #[command(flatten)]
     pub output: OutputFlags,
+}
+
+/// Each flag stands above what --config or --corefile says.
+#[derive(Args, Clone, Debug)]
+pub struct DnsFlags {
+    /// Where to answer, by UDP and by TCP: ADDRESS:PORT, ADDRESS or :PORT [default: :53]
+    #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',')]
+    pub listen: Vec<String>,
+    #[command(flatten)]
+    pub facts: FactFlags,
+    /// How to reach the API server; without this, without --master and without --manifests we must be a pod
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The API server's address, in place of the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
+    /// Settings in YAML (docs/dns.md lists them)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Settings from the Corefile of a CoreDNS; what is not supported is told
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub corefile: Option<PathBuf>,
+    /// The cluster's domain [default: cluster.local]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub cluster_domain: Vec<String>,
+    /// How long answers may be kept by others, in seconds [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub ttl: Option<u32>,
+    /// Names of pods, such as 1-2-3-4.NAMESPACE.pod.cluster.local: disabled, insecure or verified [default: disabled]
+    #[arg(long, value_name = "HOW")]
+    pub pods: Option<String>,
+    /// DNS servers for all other names, or a file like /etc/resolv.conf that names some; none for nobody [default:
+    /// /etc/resolv.conf]
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    pub upstream: Vec<String>,
+    /// DNS servers for the names below a domain; may be given several times
+    #[arg(long, value_name = "DOMAIN=SERVER[,SERVER]")]
+    pub stub_domain: Vec<String>,
+    /// Walk search lists for clients: off, pods (whose address is known) or everybody [default: off]
+    #[arg(long, value_name = "FOR")]
+    pub autopath: Option<String>,
+    /// Questions a second that one client may ask by UDP [default: any number]
+    #[arg(long, value_name = "NUMBER")]
+    pub rate_limit: Option<u32>,
+    /// Log every question
+    #[arg(long)]
+    pub log_queries: bool,
+    /// Where to serve /health
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub health: Option<String>,
+    /// Where to serve /ready
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub ready: Option<String>,
+    /// Where to serve /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<String>,
+    /// Threads that answer at each address [default: one for each core]
+    #[arg(long, value_name = "NUMBER")]
+    pub threads: Option<usize>,
+    /// How much to log: 0 normal, 2 more, 4 everything
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
+    pub verbosity: u8,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -7,6 +7,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod dns;
 pub mod duties;
 pub mod flags;
 pub mod host;
@@ -67,6 +68,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),
+        Command::Dns(flags) => dns::run(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
     }
 }

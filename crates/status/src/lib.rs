@@ -13,6 +13,7 @@ mod metrics;
 mod node_ports;
 mod page_server;
 mod pages;
+mod plain;
 mod server;
 mod traffic;
 
@@ -36,6 +37,7 @@ pub use health::Health;
 pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
 pub use node_ports::HealthCheckFailure;
 pub use page_server::Listen;
+pub use plain::{PlainServer, Respond};
 pub use pages::{Pages, SetVerbosity};
 pub use traffic::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 

@@ -83,6 +83,10 @@ impl<'a> Builder<'a> {
         self
     }
 
+    pub fn current_rcode(&self) -> Rcode {
+        self.rcode
+    }
+
     pub fn is_truncated(&self) -> bool {
         self.flags & flag::TRUNCATED != 0
     }

@@ -18,7 +18,7 @@ use crate::control::Replacement;
 use crate::host;
 
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// Facts may have changed.
     Facts,
     /// The configuration file may have changed.
@@ -36,7 +36,7 @@ pub(super) enum Event {
 /// How long a source waits after an error before it tries again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) fn watch_manifests(paths: &[PathBuf], events: SyncSender<Event>) -> anyhow::Result<()> {
+pub(crate) fn watch_manifests(paths: &[PathBuf], events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut watcher = Watcher::new(paths).context("watching the manifests for changes")?;
     spawn("manifests", move || match watcher.wait(None) {
         Ok(true) => events.send(Event::Facts).is_ok(),
@@ -50,7 +50,7 @@ pub(super) fn watch_manifests(paths: &[PathBuf], events: SyncSender<Event>) -> a
 }
 
 /// A file in a ConfigMap's volume changes when a symbolic link beside it does, so that its whole directory is watched.
-pub(super) fn watch_settings(file: Option<&Path>, events: SyncSender<Event>) -> anyhow::Result<()> {
+pub(crate) fn watch_settings(file: Option<&Path>, events: SyncSender<Event>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     let mut watcher = Watcher::new(&[file.into()]).context("watching the configuration file for changes")?;
     spawn("settings", move || match watcher.wait(None) {
@@ -65,7 +65,7 @@ pub(super) fn watch_settings(file: Option<&Path>, events: SyncSender<Event>) -> 
 }
 
 /// Watches our table for changes by anybody but the given sender, which is ourselves.
-pub(super) fn watch_kernel(own_port: u32, events: SyncSender<Event>) -> anyhow::Result<()> {
+pub(crate) fn watch_kernel(own_port: u32, events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut monitor = Monitor::open(own_port).context("watching the kernel's tables for changes by others")?;
     spawn("kernel", move || {
         let what = match monitor.wait(TABLE, None) {
@@ -81,7 +81,7 @@ pub(super) fn watch_kernel(own_port: u32, events: SyncSender<Event>) -> anyhow::
     })
 }
 
-pub(super) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
+pub(crate) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut monitor = AddressMonitor::open().context("watching the machine's addresses")?;
     spawn("addresses", move || match monitor.wait(None) {
         Ok(true) => events.send(Event::Addresses(host::addresses())).is_ok(),
@@ -94,7 +94,7 @@ pub(super) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
     })
 }
 
-pub(super) fn watch_signals(signals: TerminationSignals, events: SyncSender<Event>) -> anyhow::Result<()> {
+pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Event>) -> anyhow::Result<()> {
     spawn("signals", move || {
         signals.wait();
         events.send(Event::Stop).is_ok()

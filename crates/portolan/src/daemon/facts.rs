@@ -13,14 +13,14 @@ use tokio::runtime::Handle;
 use super::events::{self, Event};
 use crate::settings::{self, ClusterSettings};
 
-pub(super) enum Facts {
+pub(crate) enum Facts {
     Manifests(Box<Manifests>),
     Cluster { cluster: Cluster, told: Arc<AtomicBool> },
 }
 
 impl Facts {
     /// Begins to watch; whenever something changed, the channel says so.
-    pub(super) fn open(wanted: &settings::Facts, runtime: &Handle, events: &SyncSender<Event>) -> anyhow::Result<Self> {
+    pub(crate) fn open(wanted: &settings::Facts, runtime: &Handle, events: &SyncSender<Event>) -> anyhow::Result<Self> {
         match wanted {
             settings::Facts::Manifests(options) => {
                 events::watch_manifests(&options.paths, events.clone())?;
@@ -39,7 +39,7 @@ impl Facts {
     }
 
     /// Reads again what may have changed.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         match self {
             Self::Manifests(manifests) => report(&manifests.reload()),
             Self::Cluster { .. } => {}
@@ -47,7 +47,7 @@ impl Facts {
     }
 
     /// `None` until everything is known that a first sync needs.
-    pub(super) fn snapshot(&self) -> Option<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         match self {
             Self::Manifests(manifests) => Some(manifests.snapshot()),
             Self::Cluster { cluster, told } => {
@@ -58,7 +58,7 @@ impl Facts {
         }
     }
 
-    pub(super) fn take_changes(&self) -> Changes {
+    pub(crate) fn take_changes(&self) -> Changes {
         match self {
             Self::Manifests(_) => Changes::default(),
             Self::Cluster { cluster, .. } => cluster.take_changes(),
@@ -66,7 +66,7 @@ impl Facts {
     }
 
     /// Whether load balancers may send new traffic to this node.
-    pub(super) fn is_node_eligible(&self) -> bool {
+    pub(crate) fn is_node_eligible(&self) -> bool {
         match self {
             Self::Manifests(_) => true,
             Self::Cluster { cluster, .. } => {
@@ -75,7 +75,7 @@ impl Facts {
         }
     }
 
-    pub(super) fn cluster(&self) -> Option<&Cluster> {
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
         match self {
             Self::Manifests(_) => None,
             Self::Cluster { cluster, .. } => Some(cluster),

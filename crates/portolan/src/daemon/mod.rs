@@ -1,13 +1,13 @@
 //! The run loop: facts → plan → kernel, for as long as the process lives.
 
-mod events;
-mod facts;
+pub(crate) mod events;
+pub(crate) mod facts;
 mod leaving;
 pub(crate) mod programmer;
-mod runtime;
+pub(crate) mod runtime;
 mod shadow;
 mod surroundings;
-mod traffic;
+pub(crate) mod traffic;
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -11,7 +11,7 @@ const STACK: usize = 512 * 1024;
 const HELPERS: usize = 2;
 const HELPERS_LIVE: Duration = Duration::from_secs(5);
 
-pub(super) fn start() -> anyhow::Result<Handle> {
+pub(crate) fn start() -> anyhow::Result<Handle> {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().thread_stack_size(STACK).max_blocking_threads(HELPERS).thread_keep_alive(HELPERS_LIVE);
     let runtime = builder.build().context("preparing for the network")?;

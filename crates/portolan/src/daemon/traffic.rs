@@ -25,9 +25,9 @@ use crate::flags::Mode;
 
 /// A wish to the run loop, and where it says what came of it.
 #[derive(Debug)]
-pub(super) struct Forget {
-    pub(super) pairs: Vec<(Pair, Usage)>,
-    pub(super) done: SyncSender<Result<(), Error>>,
+pub(crate) struct Forget {
+    pub(crate) pairs: Vec<(Pair, Usage)>,
+    pub(crate) done: SyncSender<Result<(), Error>>,
 }
 
 struct Counter {
@@ -49,7 +49,7 @@ impl CountTraffic for Counter {
     }
 }
 
-pub(super) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>) -> anyhow::Result<ReadTraffic> {
+pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>) -> anyhow::Result<ReadTraffic> {
     let kernel = NftablesKernel::open().context("opening the kernel's tables to read counters")?;
     let state = Mutex::new((Traffic::new(), Counter { kernel, events }));
     Ok(Arc::new(move || {

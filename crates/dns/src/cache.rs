@@ -1,0 +1,168 @@
+//! Answers of other servers, kept for as long as they say, and a while longer in case nobody answers any more.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::wire::{Name, Rcode, Reply, kind};
+
+/// Parts that are locked one by one, so that threads seldom meet.
+const SHARDS: usize = 16;
+/// The time to live of an answer that has outlived its own (RFC 8767).
+const STALE_TTL: u32 = 30;
+/// For how long a failure is believed.
+const FAILURE_TTL: u32 = 5;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// No more answers than this are kept; none at all turns the cache off.
+    pub capacity: usize,
+    pub longest_positive: Duration,
+    pub longest_negative: Duration,
+    pub shortest: Duration,
+    /// How long an answer may be told after its end while no server answers.
+    pub stale: Duration,
+}
+
+impl Default for CacheConfig {
+    fn default() -> Self {
+        Self {
+            capacity: 9984,
+            longest_positive: Duration::from_secs(3600),
+            longest_negative: Duration::from_secs(1800),
+            shortest: Duration::from_secs(5),
+            stale: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What was asked. Answers with and without DNSSEC's records are not the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub name: Name,
+    pub kind: u16,
+    pub wants_dnssec: bool,
+    pub unchecked: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Hit {
+    pub reply: Arc<Reply>,
+    /// By how much the lives of its records are shorter now.
+    pub age: u32,
+}
+
+#[derive(Debug)]
+struct Kept {
+    reply: Arc<Reply>,
+    since: Instant,
+    until: Instant,
+    /// Which of the insertions it was, to find its place in the order.
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    kept: HashMap<Key, Kept>,
+    order: VecDeque<(u64, Key)>,
+    inserted: u64,
+}
+
+#[derive(Debug)]
+pub struct Cache {
+    config: CacheConfig,
+    hasher: RandomState,
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+impl Cache {
+    pub fn new(config: CacheConfig) -> Self {
+        Self { config, hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    pub fn get(&self, key: &Key, now: Instant) -> Option<Hit> {
+        let shard = self.shard(key);
+        let kept = shard.kept.get(key).filter(|kept| now < kept.until)?;
+        Some(Hit { reply: kept.reply.clone(), age: now.duration_since(kept.since).as_secs() as u32 })
+    }
+
+    /// An answer that has ended, if it has not for too long.
+    pub fn stale(&self, key: &Key, now: Instant) -> Option<Hit> {
+        let mut shard = self.shard(key);
+        let kept = shard.kept.get_mut(key).filter(|kept| now < kept.until + self.config.stale)?;
+        Some(Hit { reply: Arc::new(with_ttl(&kept.reply, STALE_TTL)), age: 0 })
+    }
+
+    /// Keeps an answer if it is one that may be kept.
+    pub fn put(&self, key: Key, reply: &Arc<Reply>, now: Instant) {
+        let Some(life) = self.life(reply).filter(|life| !life.is_zero() && self.config.capacity > 0) else { return };
+        let capacity = (self.config.capacity / SHARDS).max(1);
+        let mut shard = self.shard(&key);
+        shard.inserted += 1;
+        let number = shard.inserted;
+        let kept = Kept { reply: reply.clone(), since: now, until: now + life, number };
+        shard.kept.insert(key, kept);
+        shard.order.push_back((number, key));
+        shard.shrink(capacity);
+    }
+
+    /// For how long it may be kept.
+    fn life(&self, reply: &Reply) -> Option<Duration> {
+        let is_negative = reply.rcode() == Rcode::NO_NAME || reply.answers.is_empty();
+        let (ttl, longest) = match reply.rcode() {
+            Rcode::NO_ERROR | Rcode::NO_NAME if is_negative => (negative_ttl(reply)?, self.config.longest_negative),
+            Rcode::NO_ERROR => (least_ttl(reply), self.config.longest_positive),
+            Rcode::SERVER_FAILURE => (FAILURE_TTL, self.config.longest_negative),
+            _ => return None,
+        };
+        Some(Duration::from_secs(ttl.into()).max(self.config.shortest).min(longest))
+    }
+
+    /// Answers kept: those with records, and those that say that there are none.
+    pub fn sizes(&self) -> (usize, usize) {
+        let mut sizes = (0, 0);
+        for shard in &self.shards {
+            for kept in shard.lock().unwrap_or_else(PoisonError::into_inner).kept.values() {
+                *(if kept.reply.answers.is_empty() { &mut sizes.1 } else { &mut sizes.0 }) += 1;
+            }
+        }
+        sizes
+    }
+
+    fn shard(&self, key: &Key) -> std::sync::MutexGuard<'_, Shard> {
+        let index = self.hasher.hash_one(key) as usize % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shard {
+    /// The oldest go first. An entry of the order whose answer was replaced since is passed over.
+    fn shrink(&mut self, capacity: usize) {
+        while self.kept.len() > capacity || self.order.len() > 2 * capacity {
+            let Some((number, key)) = self.order.pop_front() else { return };
+            if self.kept.get(&key).is_some_and(|kept| kept.number == number) {
+                self.kept.remove(&key);
+            }
+        }
+    }
+}
+
+fn least_ttl(reply: &Reply) -> u32 {
+    let records = reply.answers.iter().chain(&reply.authorities).chain(&reply.additional);
+    records.map(|record| record.ttl).min().unwrap_or(0)
+}
+
+/// As the zone's start of authority says (RFC 2308); without one nobody can tell.
+fn negative_ttl(reply: &Reply) -> Option<u32> {
+    let soa = reply.authorities.iter().find(|record| record.kind == kind::SOA)?;
+    let minimum = u32::from_be_bytes(*soa.data.last_chunk()?);
+    Some(minimum.min(soa.ttl))
+}
+
+fn with_ttl(reply: &Reply, ttl: u32) -> Reply {
+    let mut reply = reply.clone();
+    let records = reply.answers.iter_mut().chain(&mut reply.authorities).chain(&mut reply.additional);
+    records.for_each(|record| record.ttl = ttl);
+    reply
+}

@@ -1,0 +1,124 @@
+//! One question to one server, so that nobody else can answer it: a new port and a new id for each, and a name in a
+//! case that only the right one has seen.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
+
+use super::ForwardConfig;
+use crate::cache::Key;
+use crate::random::unguessable;
+use crate::wire::{CLASS_IN, HEADER, Reply, ReplyError, flag, kind};
+
+/// What we can take in one datagram without fragments.
+const OWN_SIZE: u16 = 1232;
+/// Datagrams that are no answer: somebody tries to guess. Then TCP, which cannot be guessed, must do.
+const MOST_FORGERIES: usize = 8;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExchangeError {
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+}
+
+/// A question as it is sent, and what the answer must repeat.
+struct Sent {
+    id: u16,
+    message: Vec<u8>,
+    question_end: usize,
+}
+
+impl Sent {
+    fn new(key: &Key, random_case: bool) -> Self {
+        let id = u16::from_ne_bytes(unguessable());
+        let unchecked = if key.unchecked { flag::CHECKING_DISABLED } else { 0 };
+        let mut message = id.to_be_bytes().to_vec();
+        message.extend_from_slice(&(flag::RECURSION_DESIRED | unchecked).to_be_bytes());
+        message.extend_from_slice(&[0, 1, 0, 0, 0, 0, 0, 1]);
+        message.extend_from_slice(key.name.as_bytes());
+        if random_case {
+            shuffle_case(&mut message[HEADER..]);
+        }
+        message.extend_from_slice(&key.kind.to_be_bytes());
+        message.extend_from_slice(&CLASS_IN.to_be_bytes());
+        let question_end = message.len();
+        message.extend_from_slice(&[0, 0, kind::OPT as u8]);
+        message.extend_from_slice(&OWN_SIZE.to_be_bytes());
+        message.extend_from_slice(&[0, 0, if key.wants_dnssec { 0x80 } else { 0 }, 0, 0, 0]);
+        Self { id, message, question_end }
+    }
+
+    fn read(&self, answer: &[u8]) -> Result<Reply, ReplyError> {
+        Reply::parse(answer, self.id, &self.message[HEADER..self.question_end])
+    }
+}
+
+/// A length is below 64 and therefore no letter.
+fn shuffle_case(name: &mut [u8]) {
+    let dice: [u8; 32] = unguessable();
+    for (index, byte) in name.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_alphabetic()) {
+        if dice[index / 8 % dice.len()] >> (index % 8) & 1 == 1 {
+            byte.make_ascii_uppercase();
+        }
+    }
+}
+
+/// By UDP, and by TCP if the answer is too long for that or in doubt.
+pub(super) async fn ask(
+    server: SocketAddr,
+    key: &Key,
+    force_tcp: bool,
+    config: &ForwardConfig,
+) -> Result<Reply, ExchangeError> {
+    if !force_tcp {
+        let sent = Sent::new(key, config.random_case);
+        let asked = timeout(config.patience, by_udp(server, &sent)).await;
+        match asked.map_err(|_| ExchangeError::Late(config.patience))? {
+            Ok(reply) if !reply.is_truncated() => return Ok(reply),
+            // A server that forgets the case is believed where it cannot be impersonated.
+            Ok(_) | Err(ExchangeError::Reply(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let sent = Sent::new(key, false);
+    let asked = timeout(config.patience, by_tcp(server, &sent)).await;
+    asked.map_err(|_| ExchangeError::Late(config.patience))?
+}
+
+async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(server).await?;
+    socket.send(&sent.message).await?;
+    let mut buffer = [0; 4096];
+    let mut doubt = ReplyError::OtherQuestion;
+    for _ in 0..MOST_FORGERIES {
+        let length = socket.recv(&mut buffer).await?;
+        match sent.read(&buffer[..length]) {
+            Ok(reply) => return Ok(reply),
+            // The id and the port are right: this is the server, with an answer that makes no sense.
+            Err(error) if error != ReplyError::OtherQuestion => return Err(error.into()),
+            Err(error) => doubt = error,
+        }
+    }
+    Err(doubt.into())
+}
+
+async fn by_tcp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    let length = (sent.message.len() as u16).to_be_bytes();
+    stream.write_all(&[&length[..], &sent.message].concat()).await?;
+    let mut answer = vec![0; usize::from(stream.read_u16().await?)];
+    stream.read_exact(&mut answer).await?;
+    Ok(sent.read(&answer)?)
+}

@@ -1,0 +1,192 @@
+//! Questions about other people's names, passed on to servers that know.
+
+mod exchange;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::cache::Key;
+use crate::metrics::ForwardCounts;
+use crate::random::Turns;
+use crate::wire::{Name, Rcode, Reply};
+
+pub(crate) use upstream::Upstream;
+
+/// Which servers are asked for which names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardConfig {
+    /// The longest suffix that fits a name decides; the root fits all.
+    pub routes: Vec<RouteConfig>,
+    /// So many questions may be under way; more are refused.
+    pub most_pending: usize,
+    /// For one question, whoever is asked.
+    pub deadline: Duration,
+    /// For one server to answer.
+    pub patience: Duration,
+    /// Failures in a row after which a server is asked only when all have failed, until it answers a probe.
+    pub most_failures: u32,
+    /// Whether names are sent in a case that an impostor would have to guess.
+    pub random_case: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteConfig {
+    pub suffix: Name,
+    pub upstreams: Vec<SocketAddr>,
+    pub policy: Policy,
+    /// Ask by TCP from the start.
+    pub force_tcp: bool,
+}
+
+/// Which of several servers is asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    #[default]
+    Random,
+    RoundRobin,
+    Sequential,
+}
+
+impl Default for ForwardConfig {
+    fn default() -> Self {
+        Self {
+            routes: Vec::new(),
+            most_pending: 1000,
+            deadline: Duration::from_secs(5),
+            patience: Duration::from_secs(2),
+            most_failures: 2,
+            random_case: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Forwarder {
+    config: ForwardConfig,
+    routes: Vec<Route>,
+    pending: AtomicUsize,
+    pub(crate) counts: ForwardCounts,
+}
+
+#[derive(Debug)]
+struct Route {
+    config: RouteConfig,
+    upstreams: Vec<Arc<Upstream>>,
+    next: AtomicUsize,
+}
+
+/// Why nobody answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForwardError {
+    #[error("no server is named for this name")]
+    NoRoute,
+    #[error("more questions are under way than are allowed")]
+    Busy,
+    #[error("no server answered: {0}")]
+    Failed(String),
+}
+
+/// One question that is under way.
+struct Pending<'a>(&'a AtomicUsize);
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Forwarder {
+    pub fn new(config: ForwardConfig) -> Self {
+        let mut routes: Vec<Route> = config.routes.iter().map(Route::new).collect();
+        routes.sort_by_key(|route| std::cmp::Reverse(route.config.suffix.as_bytes().len()));
+        Self { config, routes, pending: AtomicUsize::new(0), counts: ForwardCounts::default() }
+    }
+
+    pub fn has_route(&self, name: &Name) -> bool {
+        self.route(name).is_some()
+    }
+
+    fn route(&self, name: &Name) -> Option<&Route> {
+        self.routes.iter().find(|route| name.is_within(&route.config.suffix) && !route.upstreams.is_empty())
+    }
+
+    /// Whether no server of the name is believed to answer.
+    pub fn is_hopeless(&self, name: &Name) -> bool {
+        let is_down = |it: &Arc<Upstream>| it.is_down(self.config.most_failures);
+        self.route(name).is_none_or(|route| route.upstreams.iter().all(is_down))
+    }
+
+    /// Asks one server after the other until one answers or the time is up. Only a server that cannot answer makes us
+    /// ask another: that a name does not exist is an answer.
+    pub async fn ask(&self, key: &Key) -> Result<Reply, ForwardError> {
+        let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
+        let pending = self.pending.fetch_add(1, Ordering::Relaxed);
+        let _pending = Pending(&self.pending);
+        if pending >= self.config.most_pending {
+            self.counts.rejected.fetch_add(1, Ordering::Relaxed);
+            return Err(ForwardError::Busy);
+        }
+        let asking = self.ask_in_turn(route, key);
+        let late = |_| ForwardError::Failed(format!("none within {:?}", self.config.deadline));
+        tokio::time::timeout(self.config.deadline, asking).await.map_err(late)?
+    }
+
+    async fn ask_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
+        let mut failure = ForwardError::NoRoute;
+        for upstream in route.in_turn(self.config.most_failures) {
+            let start = Instant::now();
+            let asked = exchange::ask(upstream.address, key, route.config.force_tcp, &self.config).await;
+            self.counts.asked(upstream, asked.as_ref().ok(), start.elapsed());
+            match asked {
+                Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {
+                    upstream.answered();
+                    failure = ForwardError::Failed(format!("{} could not say", upstream.address));
+                }
+                Ok(reply) => {
+                    upstream.answered();
+                    return Ok(reply);
+                }
+                Err(error) => {
+                    failure = ForwardError::Failed(format!("{}: {error}", upstream.address));
+                    self.note_failure(upstream);
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    /// A server that fails again and again is probed in the background until it answers.
+    fn note_failure(&self, upstream: &Arc<Upstream>) {
+        if upstream.failed() == self.config.most_failures {
+            tracing::warn!("the DNS server {} does not answer; asking others first", upstream.address);
+            tokio::spawn(upstream.clone().probe_until_answer(self.config.clone()));
+        }
+    }
+
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.routes.iter().flat_map(|route| &route.upstreams)
+    }
+}
+
+impl Route {
+    fn new(config: &RouteConfig) -> Self {
+        let upstreams = config.upstreams.iter().map(|address| Arc::new(Upstream::new(*address))).collect();
+        Self { config: config.clone(), upstreams, next: AtomicUsize::new(0) }
+    }
+
+    /// All servers, beginning with one by the policy; those that do not answer come last.
+    fn in_turn(&self, most_failures: u32) -> Vec<&Arc<Upstream>> {
+        let first = match self.config.policy {
+            Policy::Sequential => 0,
+            Policy::RoundRobin => self.next.fetch_add(1, Ordering::Relaxed),
+            Policy::Random => Turns::new().next() as usize,
+        };
+        let (before, after) = self.upstreams.split_at(first % self.upstreams.len().max(1));
+        let mut all: Vec<&Arc<Upstream>> = after.iter().chain(before).collect();
+        all.sort_by_key(|upstream| upstream.is_down(most_failures));
+        all
+    }
+}

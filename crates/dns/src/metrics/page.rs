@@ -1,0 +1,211 @@
+//! The counters as Prometheus reads them.
+
+use std::fmt::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::counts::{KINDS, RCODES, SIZES};
+use super::{Histogram, Metrics, ZoneKind};
+use crate::resolve::Resolver;
+use crate::wire::kind;
+
+/// One page, in the order of CoreDNS's own documentation.
+pub(crate) fn page(resolver: &Resolver, server: &str) -> String {
+    let mut page = Page { text: String::new(), zones: zone_names(resolver), server: server.to_owned() };
+    let version = env!("CARGO_PKG_VERSION");
+    page.family("coredns_build_info", "gauge", "Which program this is.");
+    page.line(format_args!("coredns_build_info{{goversion=\"\",revision=\"portolan\",version=\"{version}\"}} 1"));
+    page.traffic(&resolver.metrics);
+    page.counters(resolver);
+    page.upstreams(resolver);
+    page.text
+}
+
+fn zone_names(resolver: &Resolver) -> [String; 3] {
+    let own = resolver.config().zone.zones.first().map_or(".".to_owned(), ToString::to_string);
+    [own, "arpa.".to_owned(), ".".to_owned()]
+}
+
+struct Page {
+    text: String,
+    zones: [String; 3],
+    server: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}"));
+        self.line(format_args!("# TYPE {name} {kind}"));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{line}").expect("a string takes all that is written");
+    }
+
+    fn traffic(&mut self, metrics: &Metrics) {
+        self.requests(metrics);
+        self.responses(metrics);
+        let durations = |zone: usize| sum(metrics, |counts| &counts.durations[zone]);
+        self.family("coredns_dns_request_duration_seconds", "histogram", "How long answers took.");
+        for (index, _) in ZoneKind::ALL.iter().enumerate() {
+            let labels = format!("server=\"{}\",view=\"\",zone=\"{}\"", self.server, self.zones[index]);
+            self.times("coredns_dns_request_duration_seconds", &labels, &durations(index));
+        }
+        for (name, help, is_request) in [
+            ("coredns_dns_request_size_bytes", "How large questions were.", true),
+            ("coredns_dns_response_size_bytes", "How large answers were.", false),
+        ] {
+            self.family(name, "histogram", help);
+            for (index, protocol) in ["udp", "tcp"].iter().enumerate() {
+                let labels = format!("proto=\"{protocol}\",server=\"{}\",view=\"\",zone=\".\"", self.server);
+                let histogram = sum(metrics, |counts| {
+                    if is_request { &counts.request_sizes[index] } else { &counts.response_sizes[index] }
+                });
+                self.sizes(name, &labels, &histogram);
+            }
+        }
+    }
+
+    fn requests(&mut self, metrics: &Metrics) {
+        self.family("coredns_dns_requests_total", "counter", "Questions, by zone, protocol, family and type.");
+        let server = self.server.clone();
+        for (zone, name) in self.zones.clone().iter().enumerate() {
+            for (is_tcp, protocol) in ["udp", "tcp"].iter().enumerate() {
+                for (is_ipv6, family) in ["1", "2"].iter().enumerate() {
+                    for index in 0..=KINDS.len() {
+                        let asked = total(metrics, |counts| &counts.requests[zone][is_tcp][is_ipv6][index]);
+                        let kind = KINDS.get(index).map_or("other", |kind| kind::name(*kind));
+                        if asked > 0 {
+                            self.line(format_args!(
+                                "coredns_dns_requests_total{{family=\"{family}\",proto=\"{protocol}\",server=\"{server}\",type=\"{kind}\",view=\"\",zone=\"{name}\"}} {asked}"
+                            ));
+                        }
+                    }
+                }
+            }
+        }
+        self.by_zone("coredns_dns_do_requests_total", "Questions that want DNSSEC's records.", |zone| {
+            total(metrics, |counts| &counts.dnssec[zone])
+        });
+    }
+
+    fn by_zone(&mut self, name: &str, help: &str, value: impl Fn(usize) -> u64) {
+        self.family(name, "counter", help);
+        let server = self.server.clone();
+        for (index, zone) in self.zones.clone().iter().enumerate() {
+            let value = value(index);
+            self.line(format_args!("{name}{{server=\"{server}\",view=\"\",zone=\"{zone}\"}} {value}"));
+        }
+    }
+
+    fn responses(&mut self, metrics: &Metrics) {
+        self.family("coredns_dns_responses_total", "counter", "Answers, by zone and outcome.");
+        let server = self.server.clone();
+        for (zone, name) in self.zones.clone().iter().enumerate() {
+            let plugin = if zone == 2 { "forward" } else { "kubernetes" };
+            for index in 0..=RCODES.len() {
+                let rcode = RCODES.get(index).map_or("other", |rcode| rcode.name());
+                let answered = total(metrics, |counts| &counts.responses[zone][index]);
+                if answered > 0 {
+                    self.line(format_args!(
+                        "coredns_dns_responses_total{{plugin=\"{plugin}\",rcode=\"{rcode}\",server=\"{server}\",view=\"\",zone=\"{name}\"}} {answered}"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn counters(&mut self, resolver: &Resolver) {
+        let metrics = &resolver.metrics;
+        let (positive, negative) = resolver.cache.sizes();
+        let labels = format!("server=\"{}\",view=\"\",zones=\".\"", self.server);
+        self.family("coredns_cache_entries", "gauge", "Answers of others that are kept.");
+        for (kind, size) in [("success", positive), ("denial", negative)] {
+            self.line(format_args!("coredns_cache_entries{{{labels},type=\"{kind}\"}} {size}"));
+        }
+        let (hits, misses) = (read(&metrics.cache_hits), read(&metrics.cache_misses));
+        for (name, help, value) in [
+            ("coredns_cache_requests_total", "Questions that the cache was asked.", hits + misses),
+            ("coredns_cache_hits_total", "Questions that the cache answered.", hits),
+            ("coredns_cache_misses_total", "Questions that the cache could not answer.", misses),
+            ("coredns_cache_served_stale_total", "Answers told after their end.", read(&metrics.served_stale)),
+            ("coredns_autopath_success_total", "Search lists walked for the client.", read(&metrics.autopath)),
+            ("coredns_panics_total", "Answers that ended in a panic.", read(&metrics.panics)),
+            ("portolan_dns_rate_limited_total", "Questions beyond a client's allowance.", read(&metrics.limited)),
+        ] {
+            self.family(name, "counter", help);
+            match name {
+                "coredns_panics_total" | "portolan_dns_rate_limited_total" => self.line(format_args!("{name} {value}")),
+                "coredns_autopath_success_total" => {
+                    let server = self.server.clone();
+                    self.line(format_args!("{name}{{server=\"{server}\"}} {value}"));
+                }
+                _ => self.line(format_args!("{name}{{{labels}}} {value}")),
+            }
+        }
+    }
+
+    fn upstreams(&mut self, resolver: &Resolver) {
+        let Some(forwarder) = &resolver.forwarder else { return };
+        self.family("coredns_forward_max_concurrent_rejects_total", "counter", "Questions refused as too many.");
+        let rejected = read(&forwarder.counts.rejected);
+        self.line(format_args!("coredns_forward_max_concurrent_rejects_total {rejected}"));
+        self.family("coredns_proxy_healthcheck_failures_total", "counter", "Probes that a server did not answer.");
+        for upstream in forwarder.upstreams() {
+            let (address, failed) = (upstream.address, read(&upstream.failed_probes));
+            self.line(format_args!(
+                "coredns_proxy_healthcheck_failures_total{{proxy_name=\"forward\",to=\"{address}\"}} {failed}"
+            ));
+        }
+        self.family("coredns_proxy_request_duration_seconds", "histogram", "How long servers took to answer.");
+        let durations = forwarder.counts.durations.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((to, rcode), histogram) in durations.iter() {
+            let labels = format!("proxy_name=\"forward\",rcode=\"{rcode}\",to=\"{to}\"");
+            self.times("coredns_proxy_request_duration_seconds", &labels, histogram);
+        }
+    }
+
+    fn times(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        let sum = read(&histogram.sum) as f64 / 1e9;
+        self.histogram(name, labels, histogram, Histogram::time_bounds().map(|it| it.to_string()), sum);
+    }
+
+    fn sizes(&mut self, name: &str, labels: &str, histogram: &Histogram) {
+        let sum = read(&histogram.sum) as f64;
+        self.histogram(name, labels, histogram, SIZES.iter().map(ToString::to_string), sum);
+    }
+
+    /// Buckets are cumulative, and the last one holds everything.
+    fn histogram(
+        &mut self,
+        name: &str,
+        labels: &str,
+        histogram: &Histogram,
+        bounds: impl Iterator<Item = String>,
+        sum: f64,
+    ) {
+        let mut seen = 0;
+        for (bound, bucket) in bounds.zip(&histogram.buckets) {
+            seen += read(bucket);
+            self.line(format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {seen}"));
+        }
+        let all: u64 = histogram.buckets.iter().map(read).sum();
+        self.line(format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {all}"));
+        self.line(format_args!("{name}_sum{{{labels}}} {sum}"));
+        self.line(format_args!("{name}_count{{{labels}}} {all}"));
+    }
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn total(metrics: &Metrics, counter: impl Fn(&super::Counts) -> &AtomicU64) -> u64 {
+    metrics.threads().iter().map(|counts| read(counter(counts))).sum()
+}
+
+fn sum(metrics: &Metrics, histogram: impl Fn(&super::Counts) -> &Histogram) -> Histogram {
+    let total = Histogram::default();
+    metrics.threads().iter().for_each(|counts| total.add(histogram(counts)));
+    total
+}

@@ -1,0 +1,30 @@
+//! Numbers that nobody outside can guess, for ids and for the case of names; and cheap ones that need not be so.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// From the kernel. Without it nothing that is sent could be trusted to be answered by the right one.
+pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
+    let mut octets = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += getrandom(&mut octets[filled..], GetRandomFlags::empty()).unwrap_or(0);
+    }
+    octets
+}
+
+/// For taking turns.
+#[derive(Debug)]
+pub(crate) struct Turns(u32);
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self(u32::from_ne_bytes(unguessable()) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        self.0 >> 4
+    }
+}

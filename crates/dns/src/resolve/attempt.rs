@@ -1,0 +1,137 @@
+//! One attempt at an answer, with what is known so far. It waits for nobody: if others must be asked, it says whom about,
+//! and is made again when they have answered.
+
+use std::time::Instant;
+
+use super::{Client, Resolver, key};
+use crate::answer::{Outcome, answer};
+use crate::cache::Hit;
+use crate::metrics::count;
+use crate::wire::{Builder, Name, Query, Rcode, Section, flag};
+use crate::zone::{Zone, reverse_zones};
+
+pub(super) enum Step {
+    Done(Rcode),
+    /// The name must be asked for elsewhere.
+    Needs(Name),
+}
+
+pub(super) struct Attempt<'a> {
+    pub(super) resolver: &'a Resolver,
+    pub(super) zone: Option<&'a Zone>,
+    pub(super) query: &'a Query<'a>,
+    pub(super) client: Client,
+    /// What others have said to this question already.
+    pub(super) known: &'a [(Name, Hit)],
+    pub(super) now: Instant,
+    pub(super) turn: u32,
+    pub(super) limit: usize,
+}
+
+impl Attempt<'_> {
+    pub(super) fn answer(&self, out: &mut Vec<u8>) -> Step {
+        let name = &self.query.name;
+        let mut builder = self.builder(out);
+        if self.resolver.config.hosts.answer(name, self.query.kind, &mut builder) {
+            return done(builder);
+        }
+        let Some(zone) = self.zone else { return self.before_the_first_sync(builder) };
+        match answer(zone, name, self.query.kind, self.turn, &mut builder) {
+            Outcome::Done if builder.current_rcode() == Rcode::NO_NAME => match self.search(zone, out) {
+                Some(step) => step,
+                None => self.denied(zone, out),
+            },
+            Outcome::Done => done(builder),
+            Outcome::Elsewhere => self.elsewhere(name, out),
+            Outcome::Alias(target) => self.alias(&target, builder),
+        }
+    }
+
+    pub(super) fn builder<'a>(&self, out: &'a mut Vec<u8>) -> Builder<'a> {
+        let mut builder = Builder::new(self.query, self.limit, out);
+        if self.resolver.forwarder.is_some() {
+            builder.set(flag::RECURSION_AVAILABLE);
+        }
+        builder
+    }
+
+    fn denied(&self, zone: &Zone, out: &mut Vec<u8>) -> Step {
+        let mut builder = self.builder(out);
+        answer(zone, &self.query.name, self.query.kind, self.turn, &mut builder);
+        done(builder)
+    }
+
+    /// A name of ours of which nothing is known yet may well exist.
+    fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
+        let config = &self.resolver.config.zone;
+        let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
+        if own.any(|zone| self.query.name.is_within(zone)) {
+            builder.rcode(Rcode::SERVER_FAILURE);
+            return done(builder);
+        }
+        self.others(&self.query.name, builder)
+    }
+
+    /// What was written so far is of no use.
+    fn elsewhere(&self, name: &Name, out: &mut Vec<u8>) -> Step {
+        self.others(name, self.builder(out))
+    }
+
+    fn others(&self, name: &Name, mut builder: Builder<'_>) -> Step {
+        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
+        if !can_ask {
+            builder.rcode(Rcode::REFUSED);
+            return done(builder);
+        }
+        match self.lookup(name) {
+            None => Step::Needs(*name),
+            Some(hit) => {
+                self.write(&hit, &mut builder);
+                done(builder)
+            }
+        }
+    }
+
+    /// The alias is written; its target's records follow, if anybody can be asked for them.
+    pub(super) fn alias(&self, target: &Name, mut builder: Builder<'_>) -> Step {
+        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
+        if self.query.kind == crate::wire::kind::CNAME || !can_ask {
+            return done(builder);
+        }
+        match self.lookup(target) {
+            None => Step::Needs(*target),
+            Some(hit) => {
+                self.write(&hit, &mut builder);
+                done(builder)
+            }
+        }
+    }
+
+    pub(super) fn write(&self, hit: &Hit, builder: &mut Builder<'_>) {
+        let authentic = hit.reply.flags & flag::AUTHENTIC;
+        builder.rcode(hit.reply.rcode()).set(if self.query.wants_dnssec() { authentic } else { 0 });
+        hit.reply.write(builder, hit.age);
+    }
+
+    /// What others have said just now, or a while ago.
+    pub(super) fn lookup(&self, name: &Name) -> Option<Hit> {
+        if let Some((_, hit)) = self.known.iter().find(|(known, _)| known == name) {
+            return Some(hit.clone());
+        }
+        let hit = self.resolver.cache.get(&key(self.query, *name), self.now);
+        let metrics = &self.resolver.metrics;
+        count(if hit.is_some() { &metrics.cache_hits } else { &metrics.cache_misses });
+        hit
+    }
+
+    pub(super) fn leads_to(&self, target: &Name, builder: &mut Builder<'_>) {
+        let ttl = self.resolver.config.zone.ttl;
+        builder.record(Section::Answer, self.query.name.as_bytes(), crate::wire::kind::CNAME, ttl, target.into());
+    }
+}
+
+pub(super) fn done(builder: Builder<'_>) -> Step {
+    let rcode = builder.current_rcode();
+    builder.finish();
+    Step::Done(rcode)
+}

@@ -1,0 +1,285 @@
+//! From a message to its answer: what we know ourselves at once, the rest when others have been asked.
+
+mod attempt;
+mod autopath;
+mod log;
+mod together;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use attempt::{Attempt, Step};
+use log::QueryLog;
+use together::{Together, Turn, wait};
+
+use crate::cache::{Cache, CacheConfig, Hit, Key};
+use crate::forward::{ForwardConfig, ForwardError, Forwarder};
+use crate::hosts::Hosts;
+use crate::limit::RateLimit;
+use crate::metrics::{Asked, Counts, Metrics, ZoneKind, count};
+use crate::published::{Published, Reader};
+use crate::random::Turns;
+use crate::wire::{Builder, Name, Query, Rcode, Reply, Unanswerable, flag, kind};
+use crate::zone::{ZoneConfig, reverse_zones};
+
+pub use autopath::Autopath;
+
+/// Everything that the operator decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    pub zone: ZoneConfig,
+    pub forward: ForwardConfig,
+    pub cache: CacheConfig,
+    pub hosts: Hosts,
+    pub autopath: Autopath,
+    /// Questions a second that one client may ask by UDP.
+    pub rate_limit: Option<u32>,
+    pub log_queries: bool,
+}
+
+/// How large an answer by UDP may be at most: no larger than what passes every network without fragments.
+const UDP_LIMIT: usize = 1232;
+const TCP_LIMIT: usize = u16::MAX as usize;
+/// Questions that one question may lead to.
+const MOST_QUESTIONS: usize = 12;
+
+pub struct Resolver {
+    config: Config,
+    pub published: Arc<Published>,
+    pub(crate) cache: Cache,
+    pub(crate) forwarder: Option<Forwarder>,
+    limit: Option<RateLimit>,
+    pub(crate) metrics: Metrics,
+    waiting: Arc<Counts>,
+    together: Together,
+}
+
+/// Who asks, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    pub address: SocketAddr,
+    pub is_tcp: bool,
+}
+
+/// What became of a message.
+pub enum Handled {
+    /// The answer is written.
+    Answered,
+    /// It deserves no answer.
+    Silence,
+    /// Others must be asked first: [`Resolver::finish`].
+    Later,
+}
+
+/// What each thread has for itself.
+pub struct Desk {
+    reader: Reader,
+    turns: Turns,
+    counts: Arc<Counts>,
+}
+
+impl Resolver {
+    pub fn new(config: Config) -> Self {
+        let forwarder = (!config.forward.routes.is_empty()).then(|| Forwarder::new(config.forward.clone()));
+        let metrics = Metrics::default();
+        Self {
+            cache: Cache::new(config.cache.clone()),
+            limit: config.rate_limit.map(|limit| RateLimit::new(limit, Instant::now())),
+            published: Arc::default(),
+            waiting: metrics.counts(),
+            together: Together::default(),
+            metrics,
+            forwarder,
+            config,
+        }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub fn desk(&self) -> Desk {
+        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
+    }
+
+    /// For work that waits for others: all of it counts as one.
+    pub fn waiting_desk(&self) -> Desk {
+        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
+    }
+
+    /// The page `/metrics`.
+    pub fn metrics_page(&self, server: &str) -> String {
+        crate::metrics::page(self, server)
+    }
+
+    /// Answers a message if that is possible without asking others.
+    pub fn handle(&self, desk: &mut Desk, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
+        let start = Instant::now();
+        let query = match Query::parse(message) {
+            Ok(query) => query,
+            Err(Unanswerable::Silence) => return Handled::Silence,
+            Err(Unanswerable::Error { id, flags, rcode }) => {
+                Builder::error(id, flags, rcode, out);
+                return Handled::Answered;
+            }
+        };
+        if self.is_over_limit(&query, client, start, desk, out) {
+            return if out.is_empty() { Handled::Silence } else { Handled::Answered };
+        }
+        match self.attempt(desk, &query, client, &[], start, out) {
+            Step::Needs(_) => Handled::Later,
+            Step::Done(rcode) => {
+                self.note(desk, &query, client, rcode, out.len(), start);
+                Handled::Answered
+            }
+        }
+    }
+
+    /// Answers a message that others must be asked about.
+    pub async fn finish(&self, desk: &mut Desk, message: &[u8], client: Client) -> Vec<u8> {
+        let start = Instant::now();
+        let (mut known, mut out) = (Vec::new(), Vec::new());
+        let Ok(query) = Query::parse(message) else { return out };
+        for _ in 0..MOST_QUESTIONS {
+            match self.attempt(desk, &query, client, &known, start, &mut out) {
+                Step::Done(rcode) => {
+                    self.note(desk, &query, client, rcode, out.len(), start);
+                    return out;
+                }
+                Step::Needs(name) => known.push((name, self.ask(&key(&query, name)).await)),
+            }
+        }
+        refuse(&query, Rcode::SERVER_FAILURE, &mut out);
+        self.note(desk, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
+        out
+    }
+
+    fn attempt(
+        &self,
+        desk: &mut Desk,
+        query: &Query<'_>,
+        client: Client,
+        known: &[(Name, Hit)],
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let is_transfer = matches!(query.kind, kind::AXFR | kind::IXFR);
+        if is_transfer || !query.is_internet() {
+            return Step::Done(refuse(query, Rcode::REFUSED, out));
+        }
+        let limit = if client.is_tcp { TCP_LIMIT } else { query.limit(UDP_LIMIT) };
+        let turn = desk.turns.next();
+        let zone = desk.reader.zone().map(|zone| &**zone);
+        Attempt { resolver: self, zone, query, client, known, now, turn, limit }.answer(out)
+    }
+
+    async fn ask(&self, key: &Key) -> Hit {
+        match self.together.join(*key) {
+            Turn::Wait(answer) => wait(answer).await.unwrap_or_else(|| failure(Rcode::SERVER_FAILURE)),
+            Turn::Ask(first) => {
+                let hit = self.ask_others(key).await;
+                first.tell(hit.clone());
+                hit
+            }
+        }
+    }
+
+    /// The answer of others, or what is left of an earlier one if they do not answer, or that we have failed.
+    async fn ask_others(&self, key: &Key) -> Hit {
+        let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
+        let now = Instant::now();
+        if forwarder.is_hopeless(&key.name)
+            && let Some(hit) = self.stale(key, now)
+        {
+            return hit;
+        }
+        match forwarder.ask(key).await {
+            Ok(reply) => {
+                let reply = Arc::new(reply);
+                self.cache.put(*key, &reply, Instant::now());
+                Hit { reply, age: 0 }
+            }
+            Err(error) => self.stale(key, now).unwrap_or_else(|| {
+                tracing::debug!("{} {}: {error}", key.name, kind::name(key.kind));
+                failure(if error == ForwardError::Busy { Rcode::REFUSED } else { Rcode::SERVER_FAILURE })
+            }),
+        }
+    }
+
+    fn stale(&self, key: &Key, now: Instant) -> Option<Hit> {
+        let hit = self.cache.stale(key, now)?;
+        count(&self.metrics.served_stale);
+        Some(hit)
+    }
+
+    /// Every second answer beyond the limit says "ask by TCP": a client that is who it says it is can do that.
+    fn is_over_limit(
+        &self,
+        query: &Query<'_>,
+        client: Client,
+        now: Instant,
+        desk: &mut Desk,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(limit) = self.limit.as_ref().filter(|_| !client.is_tcp) else { return false };
+        if limit.allows(client.address.ip(), now) {
+            return false;
+        }
+        count(&self.metrics.limited);
+        out.clear();
+        if desk.turns.next() % 2 == 0 {
+            let mut builder = Builder::new(query, query.limit(UDP_LIMIT), out);
+            builder.set(flag::TRUNCATED);
+            builder.finish();
+        }
+        true
+    }
+
+    fn note(&self, desk: &Desk, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
+        let time = start.elapsed();
+        let asked = Asked {
+            zone: self.zone_kind(&query.name),
+            is_tcp: client.is_tcp,
+            is_ipv6: client.address.is_ipv6(),
+            kind: query.kind,
+            wants_dnssec: query.wants_dnssec(),
+            size: query.message.len(),
+        };
+        desk.counts.answered(&asked, rcode, size, time);
+        if self.config.log_queries {
+            QueryLog { query, client, rcode, size, time }.write();
+        }
+    }
+
+    pub(crate) fn note_panic(&self, message: &[u8]) {
+        count(&self.metrics.panics);
+        tracing::error!("a question ended in a panic, which is a mistake of ours: {message:02x?}");
+    }
+
+    fn zone_kind(&self, name: &Name) -> ZoneKind {
+        if self.config.zone.zones.iter().any(|zone| name.is_within(zone)) {
+            ZoneKind::Cluster
+        } else if reverse_zones().iter().any(|zone| name.is_within(zone)) {
+            ZoneKind::Reverse
+        } else {
+            ZoneKind::Other
+        }
+    }
+}
+
+fn key(query: &Query<'_>, name: Name) -> Key {
+    let unchecked = query.flags & flag::CHECKING_DISABLED != 0;
+    Key { name, kind: query.kind, wants_dnssec: query.wants_dnssec(), unchecked }
+}
+
+fn failure(rcode: Rcode) -> Hit {
+    Hit { reply: Arc::new(Reply { rcode: rcode.0, ..Reply::default() }), age: 0 }
+}
+
+fn refuse(query: &Query<'_>, rcode: Rcode, out: &mut Vec<u8>) -> Rcode {
+    let mut builder = Builder::new(query, UDP_LIMIT, out);
+    builder.rcode(rcode);
+    builder.finish();
+    rcode
+}

@@ -1,0 +1,75 @@
+//! The ports: UDP on threads of its own, TCP beside everything else that waits.
+
+mod open;
+mod tcp;
+mod udp;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::resolve::Resolver;
+
+/// Where to listen, and with how many threads at each address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    pub addresses: Vec<SocketAddr>,
+    pub threads: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("opening {address} for DNS: {source}{}", advice(.source))]
+    Open { address: SocketAddr, source: io::Error },
+    #[error("starting a thread for DNS: {0}")]
+    Thread(io::Error),
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => " (another DNS server listens there)",
+        io::ErrorKind::PermissionDenied => " (ports below 1024 need root, or CAP_NET_BIND_SERVICE)",
+        io::ErrorKind::AddrNotAvailable => " (no interface of this machine has the address)",
+        _ => "",
+    }
+}
+
+/// A server at work. Dropped, it closes its ports.
+#[derive(Debug)]
+pub struct Server {
+    pub addresses: Vec<SocketAddr>,
+    stop: Arc<AtomicBool>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Server {
+    pub fn start(listen: &Listen, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
+        let mut server = Self { addresses: Vec::new(), stop: Arc::default(), tasks: Vec::new() };
+        for address in &listen.addresses {
+            let failed = |source| ServerError::Open { address: *address, source };
+            let listener = open::tcp(*address).map_err(failed)?;
+            // Port 0 means any: both protocols must have the same one.
+            let address = listener.local_addr().map_err(failed)?;
+            let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();
+            for socket in sockets.map_err(failed)? {
+                udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone())
+                    .map_err(ServerError::Thread)?;
+            }
+            let task = tcp::serve(listener, resolver.clone(), runtime).map_err(failed)?;
+            server.tasks.push(task);
+            server.addresses.push(address);
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}

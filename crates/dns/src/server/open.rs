@@ -1,0 +1,43 @@
+//! Opening ports.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use portolan_kernel::datagram;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+const BACKLOG: i32 = 512;
+/// Room for what arrives while a thread is busy; the kernel may grant less.
+const QUEUE: usize = 4 << 20;
+/// How often a thread without work looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Several sockets may share the address: the kernel spreads clients over them.
+pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = open(address, SocketType::DGRAM, SocketFlags::CLOEXEC)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    _ = sockopt::set_socket_recv_buffer_size(&socket, QUEUE);
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(LOOK))?;
+    datagram::ask_for_local_address(socket.as_fd(), address.is_ipv6())?;
+    bind(&socket, &address)?;
+    Ok(socket.into())
+}
+
+pub(super) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = open(address, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn open(address: SocketAddr, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, kind, flags, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    Ok(socket)
+}

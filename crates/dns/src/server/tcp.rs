@@ -1,0 +1,77 @@
+//! Questions by TCP: any number on one connection, each with its length before it.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::resolve::{Client, Handled, Resolver};
+
+/// Connections at once; further ones wait to be accepted.
+const MOST_CONNECTIONS: usize = 1000;
+/// Whoever does not ask within this time is sent away.
+const IDLE: Duration = Duration::from_secs(10);
+/// Whoever does not read an answer within this time, too.
+const UNREAD: Duration = Duration::from_secs(5);
+/// The wait after the machine is out of sockets.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Handle) -> io::Result<AbortHandle> {
+    let _context = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    Ok(runtime.spawn(accept_forever(listener, resolver)).abort_handle())
+}
+
+async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut conversations = JoinSet::new();
+    loop {
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, client)) => {
+                let resolver = resolver.clone();
+                conversations.spawn(async move {
+                    _ = converse(stream, client, &resolver).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::debug!("accepting a connection: {error}");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        while conversations.try_join_next().is_some() {}
+    }
+}
+
+async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let client = Client { address, is_tcp: true };
+    let mut desk = resolver.waiting_desk();
+    let (mut message, mut answer) = (Vec::new(), Vec::new());
+    loop {
+        timeout(IDLE, read(&mut stream, &mut message)).await??;
+        match resolver.handle(&mut desk, &message, client, &mut answer) {
+            Handled::Answered => {}
+            Handled::Silence => return Ok(()),
+            Handled::Later => answer = resolver.finish(&mut desk, &message, client).await,
+        }
+        let length = (answer.len() as u16).to_be_bytes();
+        let whole = [&length[..], &answer].concat();
+        timeout(UNREAD, stream.write_all(&whole)).await??;
+    }
+}
+
+async fn read(stream: &mut TcpStream, message: &mut Vec<u8>) -> io::Result<()> {
+    let length = stream.read_u16().await?;
+    message.resize(length.into(), 0);
+    stream.read_exact(message).await?;
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! One thread for one socket: what can be answered at once is answered at once; the rest is handed on.
+
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use portolan_kernel::datagram::{self, Received};
+use tokio::runtime::Handle;
+
+use crate::resolve::{Client, Desk, Handled, Resolver};
+
+/// Questions are short; what does not fit is cut, and refused as malformed.
+const LONGEST_QUESTION: usize = 4096;
+const STACK: usize = 256 * 1024;
+
+pub(super) fn serve(
+    socket: UdpSocket,
+    resolver: Arc<Resolver>,
+    runtime: Handle,
+    stop: Arc<AtomicBool>,
+) -> io::Result<()> {
+    let work = move || Worker::new(socket, resolver, runtime).work(&stop);
+    thread::Builder::new().name("dns".into()).stack_size(STACK).spawn(work)?;
+    Ok(())
+}
+
+struct Worker {
+    socket: Arc<UdpSocket>,
+    resolver: Arc<Resolver>,
+    runtime: Handle,
+    desk: Desk,
+    answer: Vec<u8>,
+}
+
+impl Worker {
+    fn new(socket: UdpSocket, resolver: Arc<Resolver>, runtime: Handle) -> Self {
+        let desk = resolver.desk();
+        Self { socket: Arc::new(socket), resolver, runtime, desk, answer: Vec::with_capacity(LONGEST_QUESTION) }
+    }
+
+    fn work(&mut self, stop: &AtomicBool) {
+        let mut buffer = [0; LONGEST_QUESTION];
+        while !stop.load(Ordering::Relaxed) {
+            // An error is no reason to end: it is the end of a wait, or somebody's unreachable port.
+            let Ok(received) = datagram::receive(self.socket.as_fd(), &mut buffer) else { continue };
+            self.handle_safely(&buffer[..received.length], received);
+        }
+    }
+
+    /// One question, whatever it does to us, must not cost the others their answers.
+    fn handle_safely(&mut self, message: &[u8], received: Received) {
+        let handled = catch_unwind(AssertUnwindSafe(|| self.handle(message, received)));
+        if handled.is_err() {
+            self.resolver.note_panic(message);
+        }
+    }
+
+    fn handle(&mut self, message: &[u8], received: Received) {
+        let client = Client { address: received.from, is_tcp: false };
+        match self.resolver.handle(&mut self.desk, message, client, &mut self.answer) {
+            Handled::Answered => send(&self.socket, &self.answer, received),
+            Handled::Silence => {}
+            Handled::Later => self.hand_on(message.to_vec(), client, received),
+        }
+    }
+
+    fn hand_on(&self, message: Vec<u8>, client: Client, received: Received) {
+        let (socket, resolver) = (self.socket.clone(), self.resolver.clone());
+        self.runtime.spawn(async move {
+            let answer = resolver.finish(&mut resolver.waiting_desk(), &message, client).await;
+            send(&socket, &answer, received);
+        });
+    }
+}
+
+/// The answer leaves from the address that was asked. A client that cannot be reached is its own concern.
+fn send(socket: &UdpSocket, answer: &[u8], received: Received) {
+    if let Err(error) = datagram::send(socket.as_fd(), answer, received.from, received.at) {
+        tracing::debug!("answering {}: {error}", received.from);
+    }
+}

@@ -1,0 +1,77 @@
+//! `portolan dns`: the names of Services, from the same facts that rules are made of.
+
+mod pages;
+mod serve;
+mod settings;
+mod upstreams;
+
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use portolan_kernel::signal::block_termination_signals;
+
+use crate::commands::SUCCESS;
+use crate::daemon::events::{self, Event};
+use crate::daemon::facts::Facts;
+use crate::daemon::runtime;
+use crate::flags::DnsFlags;
+use crate::log::{self, LogFormat, LogSettings};
+
+pub use serve::Names;
+pub use settings::DnsSettings;
+
+/// Everything is read again so often, in case a notification was lost.
+const REFRESH: Duration = Duration::from_secs(30);
+
+pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
+    let start = Instant::now();
+    portolan_kernel::share_one_heap();
+    log::start(&LogSettings { format: LogFormat::Unset, verbosity: flags.verbosity, patterns: Vec::new() });
+    let (settings, notices) = DnsSettings::read(flags)?;
+    log::tell(&notices);
+    let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
+    let (sender, receiver) = sync_channel(64);
+    events::watch_signals(signals, sender.clone())?;
+    let runtime = runtime::start()?;
+    let names = Names::start(settings, &runtime)?;
+    let facts = Facts::open(&names.settings().facts(flags)?, &runtime, &sender)?;
+    follow(facts, &names, &receiver, start);
+    Ok(SUCCESS)
+}
+
+/// Publishes what the facts say, for as long as there is nobody who wants us to stop.
+fn follow(mut facts: Facts, names: &Names, events: &Receiver<Event>, start: Instant) {
+    let mut is_ready = false;
+    loop {
+        facts.refresh();
+        if let Some(snapshot) = facts.snapshot() {
+            names.publish(&snapshot);
+            if !is_ready {
+                is_ready = true;
+                portolan_kernel::release_unused_memory();
+                let resident = portolan_kernel::resident_bytes().unwrap_or(0) / 1_000_000;
+                tracing::info!(
+                    "ready: names of {} Services, {} ms after the start, {resident} MB resident",
+                    snapshot.services.len() + snapshot.foreign.len(),
+                    start.elapsed().as_millis(),
+                );
+            }
+        }
+        if let Ok(Event::Stop) = events.recv_timeout(REFRESH) {
+            return;
+        }
+    }
+}
+
+/// Seconds since 1970, as a serial number has them.
+fn now_in_seconds() -> u32 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs() as u32)
+}
+
+/// The addresses of this machine, for NS records where the server is asked at any of them.
+fn own_addresses() -> Vec<IpAddr> {
+    crate::host::addresses()
+}
+

@@ -1,0 +1,247 @@
+//! What names are served where, from flags, YAML or a Corefile.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use portolan_config::{CacheDocument, DnsDocument, Notice, from_corefile};
+use portolan_dns::wire::Name;
+use portolan_dns::zone::{Pods, ZoneConfig};
+use portolan_dns::{Autopath, CacheConfig, Config, ForwardConfig, Hosts, Listen, Policy, RouteConfig};
+
+use super::upstreams::{address, search_list, servers};
+use crate::config::{self, Keep};
+use crate::flags::DnsFlags;
+use crate::settings::{ClusterSettings, Facts};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsSettings {
+    pub listen: Listen,
+    pub config: Config,
+    pub health: Option<SocketAddr>,
+    pub ready: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
+}
+
+impl DnsSettings {
+    pub fn read(flags: &DnsFlags) -> anyhow::Result<(Self, Vec<Notice>)> {
+        let (mut document, notices) = match (&flags.config, &flags.corefile) {
+            (Some(path), _) => (from_yaml(path)?, Vec::new()),
+            (None, Some(path)) => corefile(path)?,
+            (None, None) => (DnsDocument::default(), Vec::new()),
+        };
+        overlay(&mut document, flags)?;
+        Ok((Self::resolve(&document, flags.threads)?, notices))
+    }
+
+    /// With the file's words understood.
+    pub fn resolve(document: &DnsDocument, threads: Option<usize>) -> anyhow::Result<Self> {
+        let listen = listen(&document.listen)?;
+        let page = |text: &Option<String>| text.as_deref().map(page_address).transpose();
+        Ok(Self {
+            config: Config {
+                zone: zone(document, &listen)?,
+                forward: forward(document)?,
+                cache: cache(&document.cache),
+                hosts: hosts(document)?,
+                autopath: autopath(document)?,
+                rate_limit: document.rate_limit,
+                log_queries: document.log_queries,
+            },
+            listen: Listen { addresses: listen, threads: threads.unwrap_or_else(cores) },
+            health: page(&document.health)?,
+            ready: page(&document.ready)?,
+            metrics: page(&document.metrics)?,
+        })
+    }
+
+    /// Whether the addresses of pods must be known.
+    pub fn needs_pods(&self) -> bool {
+        self.config.zone.pods == Pods::Verified || matches!(self.config.autopath, Autopath::Pods(_))
+    }
+
+    pub(super) fn facts(&self, flags: &DnsFlags) -> anyhow::Result<Facts> {
+        if !flags.facts.manifests.manifests.is_empty() {
+            return Ok(Facts::Manifests(config::source_options(&flags.facts, Keep::Allocations)?));
+        }
+        Ok(Facts::Cluster(ClusterSettings {
+            kubeconfig: flags.kubeconfig.clone(),
+            master: flags.master.clone(),
+            content_type_json: false,
+            qps: 50.0,
+            burst: 100,
+            node_name: config::node_name(flags.facts.hostname_override.as_deref())?,
+        }))
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+pub(crate) fn from_yaml(path: &Path) -> anyhow::Result<DnsDocument> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    DnsDocument::from_yaml(&path.display().to_string(), &text).map_err(|mistake| anyhow!(mistake))
+}
+
+fn corefile(path: &Path) -> anyhow::Result<(DnsDocument, Vec<Notice>)> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    from_corefile(&path.display().to_string(), &text).map_err(|mistake| anyhow!(mistake))
+}
+
+fn overlay(document: &mut DnsDocument, flags: &DnsFlags) -> anyhow::Result<()> {
+    let put = |into: &mut Vec<String>, given: &[String]| {
+        if !given.is_empty() {
+            *into = given.to_vec();
+        }
+    };
+    put(&mut document.listen, &flags.listen);
+    put(&mut document.cluster_domains, &flags.cluster_domain);
+    if !flags.upstream.is_empty() {
+        document.upstreams = Some(flags.upstream.clone());
+    }
+    for text in &flags.stub_domain {
+        let advice = || format!("--stub-domain {text:?}: write DOMAIN=SERVER[,SERVER]");
+        let (domain, servers) = text.split_once('=').with_context(advice)?;
+        document.stub_domains.insert(domain.to_owned(), servers.split(',').map(str::to_owned).collect());
+    }
+    document.ttl = flags.ttl.or(document.ttl);
+    document.rate_limit = flags.rate_limit.or(document.rate_limit);
+    document.log_queries |= flags.log_queries;
+    for (into, given) in [
+        (&mut document.pods, &flags.pods),
+        (&mut document.autopath, &flags.autopath),
+        (&mut document.health, &flags.health),
+        (&mut document.ready, &flags.ready),
+        (&mut document.metrics, &flags.metrics),
+    ] {
+        *into = given.clone().or(into.take());
+    }
+    Ok(())
+}
+
+/// Nothing means port 53 everywhere, of both families.
+fn listen(words: &[String]) -> anyhow::Result<Vec<SocketAddr>> {
+    let everywhere = [":53".to_owned()];
+    let words = if words.is_empty() { &everywhere } else { words };
+    let mut addresses = Vec::new();
+    for word in words {
+        if let Some(port) = word.strip_prefix(':').and_then(|port| port.parse::<u16>().ok()) {
+            addresses.push(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
+            if has_ipv6() {
+                addresses.push(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port));
+            }
+        } else {
+            let advice = || format!("--listen {word:?}: write ADDRESS:PORT, ADDRESS or :PORT");
+            addresses.push(address(word).with_context(advice)?);
+        }
+    }
+    Ok(addresses)
+}
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
+}
+
+/// `:8080` means every address.
+fn page_address(text: &str) -> anyhow::Result<SocketAddr> {
+    let text = text.replace("localhost", "127.0.0.1");
+    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.clone() };
+    whole.parse().with_context(|| format!("{text:?} is not a place to listen: write ADDRESS:PORT or :PORT"))
+}
+
+fn name(text: &str) -> anyhow::Result<Name> {
+    Name::from_text(text).with_context(|| format!("{text:?} is not a domain"))
+}
+
+fn zone(document: &DnsDocument, listen: &[SocketAddr]) -> anyhow::Result<ZoneConfig> {
+    let standard = ZoneConfig::default();
+    let zones: Vec<Name> = document.cluster_domains.iter().map(|text| name(text)).collect::<Result<_, _>>()?;
+    Ok(ZoneConfig {
+        zones: if zones.is_empty() { standard.zones } else { zones },
+        ttl: document.ttl.unwrap_or(standard.ttl),
+        pods: pods(document.pods.as_deref())?,
+        ignore_empty: document.ignore_empty_service,
+        pass_unknown_addresses: document.pass_unknown_addresses.unwrap_or_else(|| has_upstreams(document)),
+        pass_unknown_names: document.pass_unknown_names,
+        serves_reverse: document.reverse.unwrap_or(true),
+        own_addresses: own_addresses(listen),
+    })
+}
+
+/// Addresses of which nothing is known are passed on if there is somebody to pass them to.
+fn has_upstreams(document: &DnsDocument) -> bool {
+    document.upstreams.as_ref().is_none_or(|words| words.iter().any(|word| word != "none"))
+}
+
+fn own_addresses(listen: &[SocketAddr]) -> Vec<IpAddr> {
+    if listen.iter().any(|address| address.ip().is_unspecified()) {
+        return super::own_addresses().into_iter().filter(|address| !address.is_loopback()).collect();
+    }
+    listen.iter().map(SocketAddr::ip).collect()
+}
+
+fn pods(text: Option<&str>) -> anyhow::Result<Pods> {
+    Ok(match text {
+        None | Some("disabled") => Pods::Disabled,
+        Some("insecure") => Pods::Insecure,
+        Some("verified") => Pods::Verified,
+        Some(other) => bail!("pods {other:?}: write disabled, insecure or verified"),
+    })
+}
+
+fn forward(document: &DnsDocument) -> anyhow::Result<ForwardConfig> {
+    let policy = match document.upstream_policy.as_deref() {
+        None | Some("random") => Policy::Random,
+        Some("round_robin") => Policy::RoundRobin,
+        Some("sequential") => Policy::Sequential,
+        Some(other) => bail!("upstream policy {other:?}: write random, round_robin or sequential"),
+    };
+    let route = |suffix: Name, words: &[String]| -> anyhow::Result<RouteConfig> {
+        Ok(RouteConfig { suffix, upstreams: servers(words)?, policy, force_tcp: document.force_tcp })
+    };
+    let standard = [RESOLV_CONF.to_owned()];
+    let words = document.upstreams.as_deref().unwrap_or(&standard);
+    let mut routes = vec![route(Name::ROOT, words)?];
+    for (domain, words) in &document.stub_domains {
+        routes.push(route(name(domain)?, words)?);
+    }
+    routes.retain(|route| !route.upstreams.is_empty());
+    let most_pending = document.max_concurrent.filter(|most| *most > 0).unwrap_or(1000);
+    Ok(ForwardConfig { routes, most_pending, ..ForwardConfig::default() })
+}
+
+fn cache(document: &CacheDocument) -> CacheConfig {
+    let standard = CacheConfig::default();
+    let time = |seconds: Option<u64>, standard| seconds.map_or(standard, Duration::from_secs);
+    CacheConfig {
+        capacity: document.entries.unwrap_or(standard.capacity),
+        longest_positive: time(document.max_ttl, standard.longest_positive),
+        longest_negative: time(document.max_negative_ttl, standard.longest_negative),
+        shortest: time(document.min_ttl, standard.shortest),
+        stale: time(document.serve_stale, standard.stale),
+    }
+}
+
+fn hosts(document: &DnsDocument) -> anyhow::Result<Hosts> {
+    let mut hosts = Hosts::default();
+    hosts.ttl = document.hosts_ttl.unwrap_or(hosts.ttl);
+    for file in &document.hosts_files {
+        hosts.read(&std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?);
+    }
+    document.hosts.iter().for_each(|line| hosts.read(line));
+    Ok(hosts)
+}
+
+fn autopath(document: &DnsDocument) -> anyhow::Result<Autopath> {
+    let host = || search_list(Path::new(RESOLV_CONF));
+    Ok(match document.autopath.as_deref() {
+        None | Some("off") => Autopath::Off,
+        Some("pods") => Autopath::Pods(host()),
+        Some("everybody") => Autopath::Everybody(host()),
+        Some(other) => bail!("autopath {other:?}: write off, pods or everybody"),
+    })
+}

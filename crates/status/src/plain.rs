@@ -1,0 +1,37 @@
+//! Pages of plain text for parts of the program that have nothing to do with kube-proxy.
+
+use std::io;
+use std::sync::Arc;
+
+use http::StatusCode;
+use tokio::runtime::Handle;
+
+use crate::metrics::CONTENT_TYPE;
+use crate::page_server::{Listen, PageServer};
+use crate::server::{Handler, answer, not_found};
+
+/// The status and the text of a path; `None` where there is no such page.
+pub type Respond = Arc<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
+
+/// Dropped, it closes.
+pub struct PlainServer(#[expect(dead_code, reason = "it serves for as long as it lives")] PageServer);
+
+impl PlainServer {
+    pub fn start(name: &'static str, listen: Listen, respond: Respond, handle: &Handle) -> io::Result<Self> {
+        let server = PageServer::new(name, handler(respond), handle.clone());
+        server.listen(listen)?;
+        Ok(Self(server))
+    }
+}
+
+fn handler(respond: Respond) -> Handler {
+    Arc::new(move |request| {
+        let answer = match respond(request.uri().path()) {
+            Some((status, body)) => {
+                answer(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), CONTENT_TYPE, body)
+            }
+            None => not_found(),
+        };
+        Box::pin(std::future::ready(answer))
+    })
+}
