@@ -94,8 +94,7 @@ pub(super) async fn ask(
 }
 
 async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
-    let any: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(&sent.message).await?;

@@ -34,7 +34,8 @@ pub(crate) const RCODES: [Rcode; 7] = [
 /// CoreDNS's bounds: from a quarter of a millisecond, doubling.
 const N_TIMES: usize = 16;
 const SHORTEST: Duration = Duration::from_micros(250);
-pub(crate) const SIZES: [u64; 14] = [0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16_000, 32_000, 48_000, 64_000];
+pub(crate) const SIZES: [u64; 14] =
+    [0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16_000, 32_000, 48_000, 64_000];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZoneKind {

@@ -58,9 +58,13 @@ impl Page {
             self.family(name, "histogram", help);
             for (index, protocol) in ["udp", "tcp"].iter().enumerate() {
                 let labels = format!("proto=\"{protocol}\",server=\"{}\",view=\"\",zone=\".\"", self.server);
-                let histogram = sum(metrics, |counts| {
-                    if is_request { &counts.request_sizes[index] } else { &counts.response_sizes[index] }
-                });
+                let histogram =
+                    sum(
+                        metrics,
+                        |counts| {
+                            if is_request { &counts.request_sizes[index] } else { &counts.response_sizes[index] }
+                        },
+                    );
                 self.sizes(name, &labels, &histogram);
             }
         }

@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -43,12 +44,13 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Server {
     pub addresses: Vec<SocketAddr>,
     stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
     tasks: Vec<AbortHandle>,
 }
 
 impl Server {
     pub fn start(listen: &Listen, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
-        let mut server = Self { addresses: Vec::new(), stop: Arc::default(), tasks: Vec::new() };
+        let mut server = Self { addresses: Vec::new(), stop: Arc::default(), threads: Vec::new(), tasks: Vec::new() };
         for address in &listen.addresses {
             let failed = |source| ServerError::Open { address: *address, source };
             let listener = open::tcp(*address).map_err(failed)?;
@@ -56,8 +58,8 @@ impl Server {
             let address = listener.local_addr().map_err(failed)?;
             let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();
             for socket in sockets.map_err(failed)? {
-                udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone())
-                    .map_err(ServerError::Thread)?;
+                let thread = udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone());
+                server.threads.push(thread.map_err(ServerError::Thread)?);
             }
             let task = tcp::serve(listener, resolver.clone(), runtime).map_err(failed)?;
             server.tasks.push(task);
@@ -68,8 +70,10 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// The ports are free when this returns: a socket that lingers would take questions from its successor.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(AbortHandle::abort);
+        self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }

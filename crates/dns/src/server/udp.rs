@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use portolan_kernel::datagram::{self, Received};
 use tokio::runtime::Handle;
@@ -22,10 +22,9 @@ pub(super) fn serve(
     resolver: Arc<Resolver>,
     runtime: Handle,
     stop: Arc<AtomicBool>,
-) -> io::Result<()> {
+) -> io::Result<JoinHandle<()>> {
     let work = move || Worker::new(socket, resolver, runtime).work(&stop);
-    thread::Builder::new().name("dns".into()).stack_size(STACK).spawn(work)?;
-    Ok(())
+    thread::Builder::new().name("dns".into()).stack_size(STACK).spawn(work)
 }
 
 struct Worker {
