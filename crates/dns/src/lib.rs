@@ -6,6 +6,7 @@
 
 pub mod answer;
 mod cache;
+pub mod environment;
 mod forward;
 mod hosts;
 mod limit;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::userspace::Doors;
+use portolan_dns::environment::variables;
 use portolan_explain::{DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, services};
 use portolan_plan::Plan;
 use portolan_source::{Options, State};
@@ -37,6 +38,10 @@ pub(crate) enum Question {
     Difference {
         manifests: Vec<PathBuf>,
     },
+    Environment {
+        namespace: String,
+        links: bool,
+    },
     /// Another process asks for our place.
     Replace,
 }
@@ -47,6 +52,7 @@ pub(crate) enum Answer {
     Services(ServicesAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    Environment(Vec<(String, String)>),
     /// What follows is sockets.
     Sockets,
     Failure(String),
@@ -114,6 +120,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
     Ok(match question {
         Question::Replace => bail!("this question is answered with sockets"),
         Question::Services => Answer::Services(services(&plan)),
+        Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
         Question::Verify => Answer::Verify(mode.verify(&plan)?),
         Question::Packet(packet) => {
             let packet = packet.packet().map_err(|mistake| anyhow!(mistake))?;

@@ -43,6 +43,10 @@ pub enum Command {
     Shadow(ShadowFlags),
     /// Serve the names of Services, for a cluster or for manifests, in the place of CoreDNS
     Dns(Box<DnsFlags>),
+    /// Print the variables that kubelet would give to a container
+    Env(EnvironmentFlags),
+    /// Run a command as a container would run: with those variables, and with the names of the cluster
+    Run(RunFlags),
     /// Remove everything that Portolan has programmed; with --all, what kube-proxy has programmed, too
     Cleanup(CleanupFlags),
 }
@@ -83,6 +87,12 @@ pub struct ProxyFlags {
     pub masquerade_bit: Option<u8>,
     #[command(flatten)]
     pub control: ControlFlags,
+    /// Serve names as well, at this address of the node (169.254.20.10 by habit; it is added to the loopback interface)
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
+    pub dns: Vec<String>,
+    /// With --dns: settings in YAML, the same as those of `portolan dns --config`
+    #[arg(long, value_name = "FILE", requires = "dns")]
+    pub dns_config: Option<PathBuf>,
 }
 
 /// Where the facts come from.
@@ -327,6 +337,65 @@ pub struct DnsFlags {
     /// How much to log: 0 normal, 2 more, 4 everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u8,
+}
+
+/// Whose variables, and from where: --manifests, --kubeconfig or --master, or else the running `portolan proxy`.
+#[derive(Args, Clone, Debug)]
+pub struct WhichFlags {
+    /// The namespace of the container
+    #[arg(long, short = 'n', value_name = "NAME", default_value = "default")]
+    pub namespace: String,
+    /// A Pod in the manifests, whose enableServiceLinks counts
+    #[arg(long, value_name = "NAME")]
+    pub pod: Option<String>,
+    /// Whether the Services of the namespace are told of; kubernetes always is
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set)]
+    pub enable_service_links: bool,
+    #[command(flatten)]
+    pub facts: FactFlags,
+    /// How to reach the API server
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The API server's address, in place of the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
+    #[command(flatten)]
+    pub control: ControlFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct EnvironmentFlags {
+    #[command(flatten)]
+    pub which: WhichFlags,
+    /// NAME=VALUE, JSON, or lines for a shell
+    #[arg(long, short = 'o', default_value = "dotenv")]
+    pub output: EnvironmentFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EnvironmentFormat {
+    Dotenv,
+    Json,
+    Export,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct RunFlags {
+    #[command(flatten)]
+    pub which: WhichFlags,
+    /// Where names are asked for: the address of `portolan proxy --dns`
+    #[arg(long, value_name = "ADDRESS", default_value = "169.254.20.10")]
+    pub dns: IpAddr,
+    /// The cluster's domain, for the search list
+    #[arg(long, value_name = "NAME", default_value = "cluster.local")]
+    pub cluster_domain: String,
+    /// Leave the command the machine's own resolv.conf
+    #[arg(long)]
+    pub keep_resolv_conf: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 #[derive(Args, Clone, Debug)]

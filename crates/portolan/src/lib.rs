@@ -68,6 +68,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),
+        Command::Env(flags) => commands::environment(&flags),
+        Command::Run(flags) => commands::run(&flags),
         Command::Dns(flags) => dns::run(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
     }

@@ -13,8 +13,10 @@ use portolan_config::{
 };
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 use portolan_source::Options;
+use portolan_source::cluster::Names;
 
 use crate::config::{self, Keep};
+use crate::dns::DnsSettings;
 use crate::flags::{Mode, OutputFlags, ProxyFlags};
 use crate::log::LogSettings;
 use crate::mode;
@@ -46,6 +48,8 @@ pub struct Settings {
     /// In shadow mode: compare once, and show the result so.
     pub once: Option<OutputFlags>,
     pub traffic_counters: bool,
+    /// Names served beside the rules.
+    pub dns: Option<DnsSettings>,
     /// How long a UDP client of userspace mode may be idle.
     pub udp_idle: Duration,
     /// Take the place of the daemon that answers at the control socket.
@@ -81,6 +85,8 @@ pub struct ClusterSettings {
     pub qps: f32,
     pub burst: u32,
     pub node_name: String,
+    /// What is watched for DNS.
+    pub names: Names,
 }
 
 /// Limits and timeouts of the kernel's connection table; `None` leaves the kernel's value.
@@ -143,6 +149,7 @@ impl Settings {
             shadow: flags.shadow,
             once: flags.once.then_some(OutputFlags { output: flags.output }),
             traffic_counters: flags.traffic_counters,
+            dns: DnsSettings::beside_rules(&flags.dns, flags.dns_config.as_deref())?,
             udp_idle: udp_idle(given),
             replace: flags.replace,
             actions: Actions {
@@ -216,6 +223,7 @@ fn facts(flags: &ProxyFlags, document: &Document) -> anyhow::Result<Facts> {
         content_type_json: document.text("clientConnection.contentType").contains("json"),
         qps: document.number("clientConnection.qps") as f32,
         burst: u32::try_from(document.integer("clientConnection.burst")).unwrap_or(0),
+        names: if flags.dns.is_empty() { Names::None } else { Names::OfServices },
         node_name,
     }))
 }

@@ -16,6 +16,7 @@ mod intern;
 mod manifests;
 mod object;
 mod parse;
+mod pods;
 mod read;
 mod report;
 mod store;

@@ -37,8 +37,8 @@ pub use health::Health;
 pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
 pub use node_ports::HealthCheckFailure;
 pub use page_server::Listen;
-pub use plain::{PlainServer, Respond};
 pub use pages::{Pages, SetVerbosity};
+pub use plain::{PlainServer, Respond};
 pub use traffic::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 
 /// What is fixed from the start.

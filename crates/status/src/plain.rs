@@ -27,9 +27,7 @@ impl PlainServer {
 fn handler(respond: Respond) -> Handler {
     Arc::new(move |request| {
         let answer = match respond(request.uri().path()) {
-            Some((status, body)) => {
-                answer(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), CONTENT_TYPE, body)
-            }
+            Some((status, body)) => answer(StatusCode::from_u16(status).unwrap_or(StatusCode::OK), CONTENT_TYPE, body),
             None => not_found(),
         };
         Box::pin(std::future::ready(answer))

@@ -25,7 +25,10 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
         _ => reader.unsupported(plugin, "this plugin is not supported and has no effect"),
     }
     if plugin.name() == "health" {
-        plugin.block.iter().for_each(|option| reader.needless(option, "ports are closed at once when the program stops"));
+        plugin
+            .block
+            .iter()
+            .for_each(|option| reader.needless(option, "ports are closed at once when the program stops"));
     }
 }
 
@@ -175,7 +178,8 @@ pub(super) fn stub(reader: &mut Reader<'_>, server: &Directive) {
         let zone = zone.trim_start_matches("dns://").split(':').next().unwrap_or_default();
         reader.document.stub_domains.insert(zone.to_owned(), servers.clone());
     }
-    for plugin in server.block.iter().filter(|it| !matches!(it.name(), "forward" | "cache" | "errors" | "loop" | "reload"))
+    for plugin in
+        server.block.iter().filter(|it| !matches!(it.name(), "forward" | "cache" | "errors" | "loop" | "reload"))
     {
         reader.unsupported(plugin, "in a block of its own only forward and cache are supported");
     }

@@ -20,6 +20,8 @@ use crate::resolve::Resolver;
 pub struct Listen {
     pub addresses: Vec<SocketAddr>,
     pub threads: usize,
+    /// Whether another process of the same user may listen there at the same time: the next one of this program.
+    pub is_shared: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +55,7 @@ impl Server {
         let mut server = Self { addresses: Vec::new(), stop: Arc::default(), threads: Vec::new(), tasks: Vec::new() };
         for address in &listen.addresses {
             let failed = |source| ServerError::Open { address: *address, source };
-            let listener = open::tcp(*address).map_err(failed)?;
+            let listener = open::tcp(*address, listen.is_shared).map_err(failed)?;
             // Port 0 means any: both protocols must have the same one.
             let address = listener.local_addr().map_err(failed)?;
             let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();

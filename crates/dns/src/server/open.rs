@@ -25,9 +25,10 @@ pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-pub(super) fn tcp(address: SocketAddr) -> io::Result<TcpListener> {
+pub(super) fn tcp(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     let socket = open(address, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, is_shared)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())

@@ -1,5 +1,6 @@
 //! Snapshot → zone → answers, without a server.
 
+mod environment;
 mod hostile;
 mod specification;
 mod support;

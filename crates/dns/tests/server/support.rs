@@ -47,7 +47,7 @@ impl Running {
         let handle = runtime.handle().clone();
         std::thread::spawn(move || _ = runtime.block_on(stopped));
         let resolver = Arc::new(Resolver::new(config));
-        let listen = Listen { addresses: vec![address], threads: 2 };
+        let listen = Listen { addresses: vec![address], threads: 2, is_shared: false };
         let server = Server::start(&listen, &resolver, &handle).ok()?;
         let address = server.addresses[0];
         Some(Self { _server: server, resolver, address, _stop: stop })

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use portolan_dataplane::peers::{self, Report};
+use portolan_kernel::local_address::remove_local_addresses;
 use serde::Serialize;
 
 use super::{FAILURE, SUCCESS, show};
@@ -27,16 +28,18 @@ pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
     if flags.after_kube_proxy {
         wait_for_kube_proxy(flags.timeout)?;
     }
-    show_report(&flags.output, &peers::cleanup_own(), "nothing of Portolan's was programmed\n")
+    show_report(&flags.output, peers::cleanup_own(), "nothing of Portolan's was programmed\n")
 }
 
 /// Everything of every mode, ours and kube-proxy's; also what `portolan proxy --cleanup` does.
 pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
-    show_report(output, &peers::cleanup_everything(), "nothing of Portolan's or kube-proxy's was programmed\n")
+    show_report(output, peers::cleanup_everything(), "nothing of Portolan's or kube-proxy's was programmed\n")
 }
 
-fn show_report(output: &OutputFlags, report: &Report, nothing: &str) -> anyhow::Result<u8> {
-    show(output, &WholeAnswer::from(report), |_, _| match report.to_string() {
+fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyhow::Result<u8> {
+    let addresses = remove_local_addresses().context("removing the address at which names were served")?;
+    report.removed.extend(addresses.iter().map(|address| format!("the address {address} of names")));
+    show(output, &WholeAnswer::from(&report), |_, _| match report.to_string() {
         text if text.is_empty() => nothing.into(),
         text => text,
     })?;

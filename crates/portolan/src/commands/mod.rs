@@ -1,6 +1,7 @@
 //! The commands that ask and show.
 
 mod cleanup;
+mod environment;
 mod shadow;
 
 use std::io::{IsTerminal, Write};
@@ -22,6 +23,7 @@ use crate::modes::{ModeSettings, Spelling, spelling};
 use crate::offline::load;
 
 pub use cleanup::{cleanup, cleanup_all};
+pub use environment::{environment, run};
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 

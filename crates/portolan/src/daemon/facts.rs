@@ -91,6 +91,7 @@ fn options(settings: &ClusterSettings) -> ClusterOptions {
         content_type: if settings.content_type_json { ContentType::Json } else { ContentType::Protobuf },
         qps: settings.qps,
         burst: settings.burst,
+        names: settings.names,
     }
 }
 

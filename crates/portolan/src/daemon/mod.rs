@@ -23,6 +23,7 @@ use portolan_plan::{Plan, plan};
 
 use crate::commands::{FAILURE, SUCCESS};
 use crate::control::{self, Published};
+use crate::dns::Names;
 use crate::duties;
 use crate::flags::Mode;
 use crate::host;
@@ -74,6 +75,7 @@ struct Daemon {
     programmer: Programmer,
     takeover: Takeover,
     surroundings: Surroundings,
+    names: Option<Names>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
     /// The least time until the next write.
@@ -108,6 +110,7 @@ impl Daemon {
         let published =
             Arc::new(Mutex::new(Published { plan: None, settings: settings.clone(), doors: programmer.doors() }));
         let read_traffic = traffic::reader(published.clone(), events.clone())?;
+        let names = settings.dns.as_ref().map(|dns| Names::start_beside_rules(dns, &runtime)).transpose()?;
         let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
             facts,
@@ -116,6 +119,7 @@ impl Daemon {
             programmer,
             takeover,
             surroundings,
+            names,
             published,
             events,
             pause: settings.min_sync_period,
@@ -244,6 +248,7 @@ impl Daemon {
 
     fn sync(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
         let begin = Instant::now();
+        self.names.iter().for_each(|names| names.withdraw(self.plan.facts()));
         let outcome = self.programmer.sync(&self.plan, trust);
         self.surroundings.note_rules(self.programmer.rule_tally());
         let report = outcome?;
@@ -253,6 +258,7 @@ impl Daemon {
             Err(error) => tracing::error!("forgetting stale UDP flows: {error:#}; trying again with the next sync"),
         }
         self.published.lock().expect("nobody panics while publishing").plan = Some(self.plan.clone());
+        self.names.iter().for_each(|names| names.publish(self.plan.facts()));
         Ok(report)
     }
 

@@ -74,4 +74,3 @@ fn now_in_seconds() -> u32 {
 fn own_addresses() -> Vec<IpAddr> {
     crate::host::addresses()
 }
-

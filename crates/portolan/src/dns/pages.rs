@@ -22,9 +22,7 @@ pub(super) fn start(
     runtime: &Handle,
 ) -> anyhow::Result<Vec<PlainServer>> {
     let mut wanted: BTreeMap<SocketAddr, Vec<&'static str>> = BTreeMap::new();
-    for (address, page) in
-        [(settings.health, "/health"), (settings.ready, "/ready"), (settings.metrics, "/metrics")]
-    {
+    for (address, page) in [(settings.health, "/health"), (settings.ready, "/ready"), (settings.metrics, "/metrics")] {
         if let Some(address) = address {
             wanted.entry(address).or_default().push(page);
         }

@@ -1,12 +1,13 @@
 //! The server and its pages, and the zone that it answers from.
 
-use std::sync::{Mutex, PoisonError};
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use portolan_dns::zone::Zone;
 use portolan_dns::{Resolver, Server};
-use portolan_model::Snapshot;
+use portolan_kernel::local_address::add_local_address;
+use portolan_model::{DiffItem, Snapshot};
 use portolan_status::PlainServer;
 use tokio::runtime::Handle;
 
@@ -35,6 +36,30 @@ impl Names {
         Ok(Self { settings, resolver, zone, server, _pages: pages })
     }
 
+    /// The same at addresses that this machine need not have yet.
+    pub fn start_beside_rules(settings: &DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
+        for address in &settings.listen.addresses {
+            have_address(address.ip())?;
+        }
+        Self::start(settings.clone(), runtime)
+    }
+
+    /// Names of Services that these facts do not have any more go before their rules do: nobody is sent to an address
+    /// that leads nowhere.
+    pub fn withdraw(&self, snapshot: &Snapshot) {
+        let known = self.zone.lock().unwrap_or_else(PoisonError::into_inner).facts().clone();
+        let mut kept = known.clone();
+        for item in known.services.diff(&snapshot.services) {
+            if let DiffItem::Remove(name, _) = item {
+                kept.services.remove(name);
+                kept.slices.remove(name);
+            }
+        }
+        if kept.services.len() < known.services.len() {
+            self.publish(&kept);
+        }
+    }
+
     /// From when this returns, all answers are from these facts.
     pub fn publish(&self, snapshot: &Snapshot) {
         let mut zone = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,5 +73,16 @@ impl Names {
 
     pub fn server(&self) -> &Server {
         &self.server
+    }
+}
+
+/// Whoever sends to the address reaches this machine. IPv6 has no addresses that are free for this by habit.
+fn have_address(address: IpAddr) -> anyhow::Result<()> {
+    let is_there = portolan_kernel::addresses::interface_addresses()?.iter().any(|it| it.address == address);
+    match address {
+        IpAddr::V4(address) if !is_there && !address.is_unspecified() => {
+            add_local_address(address).context("preparing to serve names")
+        }
+        _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use portolan_config::{CacheDocument, DnsDocument, Notice, from_corefile};
 use portolan_dns::wire::Name;
 use portolan_dns::zone::{Pods, ZoneConfig};
 use portolan_dns::{Autopath, CacheConfig, Config, ForwardConfig, Hosts, Listen, Policy, RouteConfig};
+use portolan_source::cluster::Names;
 
 use super::upstreams::{address, search_list, servers};
 use crate::config::{self, Keep};
@@ -37,6 +38,19 @@ impl DnsSettings {
         Ok((Self::resolve(&document, flags.threads)?, notices))
     }
 
+    /// Of a server beside the rules, if one is wanted. Few threads will do: only this node asks. The next process on
+    /// this node may listen before this one has ended.
+    pub fn beside_rules(listen: &[String], file: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        if listen.is_empty() {
+            return Ok(None);
+        }
+        let mut document = file.map(from_yaml).transpose()?.unwrap_or_default();
+        document.listen = listen.to_vec();
+        let mut settings = Self::resolve(&document, Some(cores().min(2)))?;
+        settings.listen.is_shared = true;
+        Ok(Some(settings))
+    }
+
     /// With the file's words understood.
     pub fn resolve(document: &DnsDocument, threads: Option<usize>) -> anyhow::Result<Self> {
         let listen = listen(&document.listen)?;
@@ -51,7 +65,7 @@ impl DnsSettings {
                 rate_limit: document.rate_limit,
                 log_queries: document.log_queries,
             },
-            listen: Listen { addresses: listen, threads: threads.unwrap_or_else(cores) },
+            listen: Listen { addresses: listen, threads: threads.unwrap_or_else(cores), is_shared: false },
             health: page(&document.health)?,
             ready: page(&document.ready)?,
             metrics: page(&document.metrics)?,
@@ -73,6 +87,7 @@ impl DnsSettings {
             content_type_json: false,
             qps: 50.0,
             burst: 100,
+            names: if self.needs_pods() { Names::OfPods } else { Names::OfNamespaces },
             node_name: config::node_name(flags.facts.hostname_override.as_deref())?,
         }))
     }

@@ -54,7 +54,8 @@ mod tests {
         let words = ["192.0.2.1", "192.0.2.2:5353", "2001:db8::1", "[2001:db8::2]:54"].map(str::to_owned);
         let servers: Vec<String> = servers(&words).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(servers, ["192.0.2.1:53", "192.0.2.2:5353", "[2001:db8::1]:53", "[2001:db8::2]:54"]);
-        let text = "# why\nsearch a.example b.example\nnameserver 192.0.2.3\nnameserver fe80::1%eth0\noptions ndots:5\n";
+        let text =
+            "# why\nsearch a.example b.example\nnameserver 192.0.2.3\nnameserver fe80::1%eth0\noptions ndots:5\n";
         assert_eq!(nameservers(text), ["192.0.2.3:53".parse().unwrap()]);
         assert!(super::servers(&["dns.example".to_owned()]).is_err());
     }

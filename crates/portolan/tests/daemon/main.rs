@@ -8,6 +8,7 @@ mod files;
 mod flows;
 mod iptables;
 mod life;
+mod names;
 mod node;
 mod poll;
 mod repair;

@@ -236,6 +236,29 @@ message! {
         cidrs: Vec<String>,
     }
 
+    Pod {
+        #[prost(message, required, tag = "1")]
+        metadata: Metadata,
+        #[prost(message, required, tag = "3")]
+        status: PodStatus,
+    }
+
+    PodStatus {
+        #[prost(string, tag = "1")]
+        phase: String,
+        #[prost(string, tag = "6")]
+        #[serde(rename = "podIP")]
+        pod_ip: String,
+        #[prost(message, repeated, tag = "12")]
+        #[serde(rename = "podIPs", deserialize_with = "null_is_nothing")]
+        pod_ips: Vec<PodIp>,
+    }
+
+    PodIp {
+        #[prost(string, tag = "1")]
+        ip: String,
+    }
+
     /// Why the server did not do what it was asked.
     Status {
         #[prost(string, tag = "3")]

@@ -1,6 +1,6 @@
 //! FACTS from a cluster: Services, EndpointSlices, the own Node and ServiceCIDRs, as its API server tells them.
 //!
-//! Each of the four is followed by a task of its own: everything once, then changes. What arrives is turned into the
+//! Each of these is followed by a task of its own: everything once, then changes. What arrives is turned into the
 //! compact form of the snapshot at once, and nothing else of it is kept. While the API server is away, the last
 //! snapshot stays; when it is back, the snapshot changes by exactly what happened meanwhile.
 
@@ -21,6 +21,7 @@ mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use portolan_model::Snapshot;
 use tokio::runtime::Handle;
@@ -28,6 +29,7 @@ use tokio::task::AbortHandle;
 
 use self::access::Access;
 use self::credentials::Credentials;
+use self::facts::Facts;
 use self::pace::Throttle;
 use self::request::Asking;
 use self::resource::Resource;
@@ -54,6 +56,18 @@ pub struct ClusterOptions {
     /// Requests a second in the long run, and at once. No rate means no limit.
     pub qps: f32,
     pub burst: u32,
+    pub names: Names,
+}
+
+/// What is wanted for DNS, besides what a proxy needs. Each wants the one before it, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    #[default]
+    None,
+    /// Headless Services and those of other proxies; the rights of kube-proxy are enough for it.
+    OfServices,
+    OfNamespaces,
+    OfPods,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,15 +113,16 @@ impl Cluster {
         runtime: &Handle,
         notify: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let ClusterOptions { node_name, kubeconfig, master, content_type, qps, burst } = options;
+        let ClusterOptions { node_name, kubeconfig, master, content_type, qps, burst, names } = options;
         let credentials = Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone() };
         credentials.kubeconfig()?;
         let access = Access::new(credentials, Throttle::new(qps, burst), &tuning);
-        let shared = Arc::new(Shared::new(tuning, access, &node_name, Box::new(notify)));
+        let shared =
+            Arc::new(Shared::new(tuning, access, Facts::new(&node_name, names, SystemTime::now()), Box::new(notify)));
         let (events, queue) = EventWriter::new(&node_name);
         let mut tasks = vec![runtime.spawn(events::write(shared.clone(), queue)).abort_handle()];
-        for resource in Resource::ALL {
-            let asking = Asking { resource, url: resource.url(&node_name), content_type };
+        for &resource in Resource::wanted(names) {
+            let asking = Asking { resource, url: resource.url(&node_name, names), content_type };
             tasks.push(runtime.spawn(Watcher::new(asking, shared.clone()).run()).abort_handle());
         }
         Ok(Self { shared, events, _tasks: Arc::new(Tasks(tasks)) })

@@ -1,8 +1,9 @@
-//! The four kinds of objects that are watched, and how each is asked for.
+//! The kinds of objects that are watched, and how each is asked for.
 
 use bytes::Bytes;
 
-use super::messages::{EndpointSlice, Identity, Metadata, Node, Service, ServiceCidr};
+use super::Names;
+use super::messages::{EndpointSlice, Identity, Metadata, Node, Pod, Service, ServiceCidr};
 use super::wire::Encoding;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +12,22 @@ pub(super) enum Resource {
     EndpointSlices,
     Node,
     ServiceCidrs,
+    Namespaces,
+    Pods,
 }
 
 impl Resource {
-    pub(super) const ALL: [Self; 4] = [Self::Services, Self::EndpointSlices, Self::Node, Self::ServiceCidrs];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Services, Self::EndpointSlices, Self::Node, Self::ServiceCidrs, Self::Namespaces, Self::Pods];
+
+    /// What a proxy needs, and what names need beside it.
+    pub(super) fn wanted(names: Names) -> &'static [Self] {
+        match names {
+            Names::None | Names::OfServices => &Self::ALL[..4],
+            Names::OfNamespaces => &Self::ALL[..5],
+            Names::OfPods => &Self::ALL,
+        }
+    }
 
     pub(super) fn what(self) -> &'static str {
         match self {
@@ -22,6 +35,8 @@ impl Resource {
             Self::EndpointSlices => "EndpointSlices",
             Self::Node => "Node",
             Self::ServiceCidrs => "ServiceCIDRs",
+            Self::Namespaces => "Namespaces",
+            Self::Pods => "Pods",
         }
     }
 
@@ -32,12 +47,16 @@ impl Resource {
             Self::EndpointSlices => "EndpointSlice",
             Self::Node => "Node",
             Self::ServiceCidrs => "ServiceCIDR",
+            Self::Namespaces => "Namespace",
+            Self::Pods => "Pod",
         }
     }
 
-    /// Path and selection, the same as kube-proxy's.
-    pub(super) fn url(self, node_name: &str) -> String {
+    /// Path and selection, the same as kube-proxy's. Headless Services, and those of other proxies, have names only.
+    pub(super) fn url(self, node_name: &str, names: Names) -> String {
         match self {
+            Self::Services if names != Names::None => "/api/v1/services?".to_owned(),
+            Self::EndpointSlices if names != Names::None => "/apis/discovery.k8s.io/v1/endpointslices?".to_owned(),
             Self::Services => "/api/v1/services?fieldSelector=spec.clusterIP%21%3DNone\
                 &labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"
                 .to_owned(),
@@ -46,6 +65,10 @@ impl Resource {
                 .to_owned(),
             Self::Node => format!("/api/v1/nodes?fieldSelector=metadata.name%3D{}", escaped(node_name)),
             Self::ServiceCidrs => "/apis/networking.k8s.io/v1/servicecidrs?".to_owned(),
+            Self::Namespaces => "/api/v1/namespaces?".to_owned(),
+            Self::Pods => {
+                "/api/v1/pods?fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed".to_owned()
+            }
         }
     }
 
@@ -60,6 +83,8 @@ impl Resource {
             Self::EndpointSlices => encoding.read(object).map(Document::Slice),
             Self::Node => encoding.read(object).map(Document::Node),
             Self::ServiceCidrs => encoding.read(object).map(Document::ServiceCidr),
+            Self::Namespaces => encoding.read(object).map(Document::Namespace),
+            Self::Pods => encoding.read(object).map(Document::Pod),
         };
         document.map_err(|reason| Broken {
             reason,
@@ -73,6 +98,8 @@ impl Resource {
             Self::EndpointSlices => encoding.read_item(item).map(Document::Slice),
             Self::Node => encoding.read_item(item).map(Document::Node),
             Self::ServiceCidrs => encoding.read_item(item).map(Document::ServiceCidr),
+            Self::Namespaces => encoding.read_item(item).map(Document::Namespace),
+            Self::Pods => encoding.read_item(item).map(Document::Pod),
         };
         let metadata = || encoding.read_item::<Identity>(item).ok().map(|identity| Box::new(identity.metadata));
         document.map_err(|reason| Broken { reason, metadata: metadata() })
@@ -95,6 +122,8 @@ pub(super) enum Document {
     Slice(EndpointSlice),
     Node(Node),
     ServiceCidr(ServiceCidr),
+    Namespace(Identity),
+    Pod(Pod),
 }
 
 impl Document {
@@ -104,6 +133,8 @@ impl Document {
             Self::Slice(_) => Resource::EndpointSlices,
             Self::Node(_) => Resource::Node,
             Self::ServiceCidr(_) => Resource::ServiceCidrs,
+            Self::Namespace(_) => Resource::Namespaces,
+            Self::Pod(_) => Resource::Pods,
         }
     }
 
@@ -113,6 +144,8 @@ impl Document {
             Self::Slice(message) => &message.metadata,
             Self::Node(message) => &message.metadata,
             Self::ServiceCidr(message) => &message.metadata,
+            Self::Namespace(message) => &message.metadata,
+            Self::Pod(message) => &message.metadata,
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct Shared {
     pub(super) access: Access,
     pub(super) notify: Box<dyn Fn() + Send + Sync>,
     facts: Mutex<Facts>,
-    connections: Mutex<[Connection; 4]>,
+    connections: Mutex<[Connection; Resource::ALL.len()]>,
 }
 
 #[derive(Clone, Debug)]
@@ -25,14 +25,14 @@ struct Connection {
 }
 
 impl Shared {
-    pub(super) fn new(tuning: Tuning, access: Access, node_name: &str, notify: Box<dyn Fn() + Send + Sync>) -> Self {
+    pub(super) fn new(tuning: Tuning, access: Access, facts: Facts, notify: Box<dyn Fn() + Send + Sync>) -> Self {
         let now = SystemTime::now();
         let connection = Connection { connected: false, since: now, last_error: None };
         Self {
             tuning,
             access,
             notify,
-            facts: Mutex::new(Facts::new(node_name, now)),
+            facts: Mutex::new(facts),
             connections: Mutex::new(std::array::from_fn(|_| connection.clone())),
         }
     }
@@ -62,7 +62,8 @@ impl Shared {
             complete: self.facts().is_complete(resource),
             last_error: connection.last_error.clone(),
         };
-        Resource::ALL.into_iter().zip(connections.iter()).map(state).collect()
+        let wanted = self.facts().wanted();
+        wanted.iter().copied().zip(connections.iter()).map(state).collect()
     }
 
     pub(super) fn connected(&self, resource: Resource) {
@@ -100,7 +101,7 @@ impl Shared {
         *connection = Connection { connected: false, since, last_error: Some(reason.to_owned()) };
     }
 
-    fn connections(&self) -> MutexGuard<'_, [Connection; 4]> {
+    fn connections(&self) -> MutexGuard<'_, [Connection; Resource::ALL.len()]> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

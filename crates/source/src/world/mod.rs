@@ -7,13 +7,13 @@ mod services;
 mod slices;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{Node, ServiceName, Snapshot};
 
 use crate::allocate::Allocator;
 use crate::object::{Object, ObjectId};
+use crate::pods::PodAddresses;
 use crate::report::Problem;
 use crate::store::Store;
 use crate::{Options, State};
@@ -28,10 +28,7 @@ pub(crate) struct World {
     refused: BTreeMap<ServiceName, Problem>,
     /// Written slices with the headless mark whose Service is not headless.
     hidden: BTreeMap<ServiceName, Vec<Arc<str>>>,
-    /// The addresses of each Pod, by its namespace and name, as they are in the snapshot.
-    pods: HashMap<(Arc<str>, Arc<str>), Box<[IpAddr]>>,
-    /// How many Pods of a namespace share an address: those on the node's own network do.
-    sharers: HashMap<(IpAddr, Arc<str>), u32>,
+    pods: PodAddresses,
     /// The zone of every node that has one.
     zones: HashMap<Arc<str>, Arc<str>>,
     unsaved: bool,
@@ -50,8 +47,7 @@ impl World {
             state: options.state.clone(),
             snapshot: Snapshot { node, service_ranges, ..Snapshot::default() },
             allocator: Allocator::new(&options.service_ranges, options.node_port_range.clone()),
-            pods: HashMap::new(),
-            sharers: HashMap::new(),
+            pods: PodAddresses::default(),
             refused: BTreeMap::new(),
             hidden: BTreeMap::new(),
             zones: HashMap::new(),

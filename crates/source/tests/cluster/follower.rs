@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portolan_model::{Service, ServiceName, Slice, Snapshot};
-use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, InCluster, Tuning};
+use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, InCluster, Names, Tuning};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -82,6 +82,7 @@ impl Follower {
 
 pub(crate) fn options() -> ClusterOptions {
     ClusterOptions {
+        names: Names::None,
         node_name: "here".to_owned(),
         kubeconfig: None,
         master: None,

@@ -1,13 +1,15 @@
 //! A whole list, gathered while it arrives and put in place of what was known in one step, so that nobody sees half of
 //! it. What did not change keeps its `Arc` and its place in the maps; what is not in the list any more goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ipnet::IpNet;
 use portolan_model::{Node, Service, ServiceName, Slice, Slices};
 
+use super::names::{PodKey, is_foreign};
 use super::{Facts, complain, node, service};
 use crate::cluster::messages::Metadata;
 use crate::cluster::resource::{Document, Resource};
@@ -19,11 +21,14 @@ type SliceKey = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Listing {
-    services: BTreeMap<ServiceName, Arc<Service>>,
+    /// Each with whether it is another proxy's.
+    services: BTreeMap<ServiceName, (Arc<Service>, bool)>,
     /// Each with its Service.
     slices: BTreeMap<SliceKey, (ServiceName, Arc<Slice>)>,
     node: Option<(Node, NodeState)>,
     ranges: BTreeMap<String, Box<[IpNet]>>,
+    namespaces: BTreeSet<String>,
+    pods: BTreeMap<PodKey, Box<[IpAddr]>>,
 }
 
 impl Listing {
@@ -35,6 +40,8 @@ impl Listing {
             Resource::EndpointSlices => drop(self.slices.remove(&(namespace.as_str().into(), name.as_str().into()))),
             Resource::Node => self.node = None,
             Resource::ServiceCidrs => drop(self.ranges.remove(name)),
+            Resource::Namespaces => drop(self.namespaces.remove(name)),
+            Resource::Pods => drop(self.pods.remove(&(namespace.as_str().into(), name.as_str().into()))),
         }
     }
 
@@ -54,7 +61,9 @@ impl Facts {
     fn try_gather(&mut self, listing: &mut Listing, document: &Document) -> Result<(), Flaw> {
         match document {
             Document::Service(message) => match self.read_service(message)? {
-                (name, Some(service)) => drop(listing.services.insert(name, service)),
+                (name, Some(service)) => {
+                    listing.services.insert(name, (service, is_foreign(&message.metadata)));
+                }
                 (_, None) => listing.remove(document),
             },
             Document::Slice(message) => match self.read_slice(message)? {
@@ -67,6 +76,11 @@ impl Facts {
             Document::Node(_) => {}
             Document::ServiceCidr(message) => {
                 listing.ranges.insert(message.metadata.name.clone(), node::service_ranges(message)?);
+            }
+            Document::Namespace(message) => _ = listing.namespaces.insert(message.metadata.name.clone()),
+            Document::Pod(message) => {
+                let (key, addresses) = self.read_pod(message)?;
+                listing.pods.insert(key, addresses);
             }
         }
         Ok(())
@@ -82,7 +96,9 @@ impl Facts {
         match resource {
             Resource::Services => {
                 let name = service::name(metadata, &mut self.names).ok();
-                let known = name.and_then(|name| Some((name.clone(), self.services.get(&name)?.clone())));
+                let ours = |name: &ServiceName| Some((self.services.get(name)?.clone(), false));
+                let foreign = |name: &ServiceName| Some((self.foreign.get(name)?.clone(), true));
+                let known = name.and_then(|name| Some((name.clone(), ours(&name).or_else(|| foreign(&name))?)));
                 listing.services.extend(known);
             }
             Resource::EndpointSlices => {
@@ -91,6 +107,8 @@ impl Facts {
                 }
             }
             Resource::Node => listing.node = Some(((*self.node).clone(), self.node_state)),
+            Resource::Namespaces => _ = listing.namespaces.insert(metadata.name.clone()),
+            Resource::Pods => {}
             Resource::ServiceCidrs => {
                 let known = self.ranges_by_object.get(&metadata.name).cloned();
                 listing.ranges.extend(known.map(|ranges| (metadata.name.clone(), ranges)));
@@ -110,16 +128,18 @@ impl Facts {
                 self.ranges_by_object = listing.ranges;
                 self.collect_ranges();
             }
+            Resource::Namespaces => self.replace_namespaces(listing.namespaces),
+            Resource::Pods => self.replace_pods(&listing.pods),
         }
         self.complete(resource);
     }
 
-    fn replace_services(&mut self, fresh: BTreeMap<ServiceName, Arc<Service>>, now: Instant) {
-        let gone: Vec<ServiceName> = self.services.keys().filter(|name| !fresh.contains_key(name)).cloned().collect();
+    fn replace_services(&mut self, fresh: BTreeMap<ServiceName, (Arc<Service>, bool)>, now: Instant) {
+        let known = self.services.keys().chain(self.foreign.keys());
+        let gone: Vec<ServiceName> = known.filter(|name| !fresh.contains_key(name)).cloned().collect();
         gone.iter().for_each(|name| self.drop_service(name, now));
-        for (name, service) in fresh {
-            if self.services.get(&name).is_none_or(|known| !Arc::ptr_eq(known, &service)) {
-                self.services.insert(name, service);
+        for (name, (service, is_foreign)) in fresh {
+            if self.place_service(name, service, is_foreign) {
                 self.changes.service(now);
                 self.is_news = true;
             }

@@ -1,6 +1,7 @@
 //! What is known of the cluster. The maps of the snapshot are the only store: there is no second copy of anything.
 
 mod listing;
+mod names;
 mod node;
 mod service;
 mod slice;
@@ -11,13 +12,15 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
-use portolan_model::{Node, OrdMap, Service, ServiceName, Slices, Snapshot};
+use portolan_model::{Node, OrdMap, OrdSet, Service, ServiceName, Slices, Snapshot};
 
+use super::Names;
 use super::messages::{Metadata, ServiceCidr};
 use super::resource::{Broken, Document, Resource};
 use super::state::{Changes, NodeState};
 use crate::convert::Flaw;
 use crate::intern::Interner;
+use crate::pods::PodAddresses;
 
 pub(super) use listing::Listing;
 
@@ -25,6 +28,11 @@ pub(super) use listing::Listing;
 pub(super) struct Facts {
     node_name: Arc<str>,
     names: Interner,
+    wanted_names: Names,
+    /// Services of other proxies, and what else only names need; empty unless wanted.
+    foreign: OrdMap<ServiceName, Arc<Service>>,
+    namespaces: OrdSet<Arc<str>>,
+    pods: PodAddresses,
     node: Arc<Node>,
     node_state: NodeState,
     services: OrdMap<ServiceName, Arc<Service>>,
@@ -40,12 +48,16 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn new(node_name: &str, started: SystemTime) -> Self {
+    pub(super) fn new(node_name: &str, wanted_names: Names, started: SystemTime) -> Self {
         let node_name: Arc<str> = node_name.into();
         Self {
             node: Arc::new(Node { name: node_name.clone(), ..Node::default() }),
             node_name,
             names: Interner::default(),
+            wanted_names,
+            foreign: OrdMap::new(),
+            namespaces: OrdSet::new(),
+            pods: PodAddresses::default(),
             node_state: NodeState::Unknown,
             services: OrdMap::new(),
             slices: OrdMap::new(),
@@ -59,14 +71,20 @@ impl Facts {
     }
 
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
-        let is_complete = Resource::ALL.iter().all(|resource| self.complete.contains(resource));
+        let is_complete = self.wanted().iter().all(|resource| self.complete.contains(resource));
         is_complete.then(|| Snapshot {
             node: self.node.clone(),
             services: self.services.clone(),
             slices: self.slices.clone(),
             service_ranges: self.service_ranges.clone(),
-            ..Snapshot::default()
+            foreign: self.foreign.clone(),
+            namespaces: self.namespaces.clone(),
+            pods: self.pods.all.clone(),
         })
+    }
+
+    pub(super) fn wanted(&self) -> &'static [Resource] {
+        Resource::wanted(self.wanted_names)
     }
 
     pub(super) fn node_state(&self) -> NodeState {
@@ -103,6 +121,8 @@ impl Facts {
             Document::Slice(message) => self.put_slice(message, is_new, now),
             Document::Node(message) => self.put_node(message),
             Document::ServiceCidr(message) => self.put_ranges(message),
+            Document::Namespace(message) => self.put_namespace(&message.metadata),
+            Document::Pod(message) => self.put_pod(message),
         };
         result.unwrap_or_else(|flaw| complain(document.resource().kind(), document.metadata(), &flaw));
     }
@@ -114,6 +134,8 @@ impl Facts {
             Document::Slice(_) => self.remove_slice(metadata, now),
             Document::Node(_) if metadata.name == *self.node_name => self.forget_node(),
             Document::Node(_) => {}
+            Document::Namespace(_) => self.remove_namespace(metadata),
+            Document::Pod(_) => self.remove_pod(metadata),
             Document::ServiceCidr(_) => {
                 self.ranges_by_object.remove(&metadata.name);
                 self.collect_ranges();
@@ -125,8 +147,7 @@ impl Facts {
         match self.read_service(message)? {
             (name, None) => self.drop_service(&name, now),
             (name, Some(service)) => {
-                if self.services.get(&name).is_none_or(|known| !Arc::ptr_eq(known, &service)) {
-                    self.services.insert(name, service);
+                if self.place_service(name, service, names::is_foreign(&message.metadata)) {
                     self.changes.service(now);
                     self.is_news = true;
                 }
@@ -142,10 +163,15 @@ impl Facts {
     ) -> Result<(ServiceName, Option<Arc<Service>>), Flaw> {
         let name = service::name(&message.metadata, &mut self.names)?;
         let mut skipped = Vec::new();
-        let service = service::convert(message, name.clone(), &mut self.names, &mut skipped)?;
+        let service = if self.wanted_names != Names::None && message.spec.cluster_ip == "None" {
+            Some(service::headless(message, name.clone(), &mut self.names)?)
+        } else {
+            service::convert(message, name.clone(), &mut self.names, &mut skipped)?
+        };
         skipped.iter().for_each(|flaw| tracing::warn!("Service {name}: {flaw}; it is left out"));
         let Some(service) = service else { return Ok((name, None)) };
-        let known = self.services.get(&name).filter(|known| ***known == service).cloned();
+        let known = self.services.get(&name).or_else(|| self.foreign.get(&name));
+        let known = known.filter(|known| ***known == service).cloned();
         Ok((name, Some(known.unwrap_or_else(|| Arc::new(service)))))
     }
 
@@ -154,7 +180,7 @@ impl Facts {
     }
 
     fn drop_service(&mut self, name: &ServiceName, now: Instant) {
-        if self.services.remove(name).is_some() {
+        if self.services.remove(name).or(self.foreign.remove(name)).is_some() {
             self.changes.service(now);
             self.is_news = true;
         }

@@ -47,6 +47,11 @@ pub(super) fn convert(
     }))
 }
 
+/// A Service that is nothing but its endpoints: it has names, and no rules.
+pub(super) fn headless(message: &messages::Service, name: ServiceName, names: &mut Interner) -> Result<Service, Flaw> {
+    Ok(Service { ports: ports(&message.spec, names)?, ..Service::empty(name) })
+}
+
 fn kind(spec: &ServiceSpec) -> Result<ServiceKind, Flaw> {
     match spec.r#type.as_str() {
         "" | "ClusterIP" => Ok(ServiceKind::ClusterIp),

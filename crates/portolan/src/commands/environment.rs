@@ -1,0 +1,150 @@
+//! `portolan env` and `portolan run`: what a container would be told of Services, without a container.
+
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use portolan_dns::environment::variables;
+use portolan_kernel::mount::show_instead;
+use portolan_model::Snapshot;
+use portolan_source::Manifests;
+use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, Names};
+
+use super::{SUCCESS, unexpected, write_out};
+use crate::config::{self, Keep};
+use crate::control::{Answer, Question, ask};
+use crate::daemon::runtime;
+use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// For an API server to tell what it knows.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the C library takes.
+const MOST_SEARCHED: usize = 32;
+
+type Variables = Vec<(String, String)>;
+
+pub fn environment(flags: &EnvironmentFlags) -> anyhow::Result<u8> {
+    let variables = found(&flags.which)?;
+    let text = match flags.output {
+        EnvironmentFormat::Dotenv => lines(&variables, |name, value| format!("{name}={value}\n")),
+        EnvironmentFormat::Export => lines(&variables, |name, value| format!("export {name}='{value}'\n")),
+        EnvironmentFormat::Json => {
+            let object: serde_json::Map<_, _> =
+                variables.into_iter().map(|(name, value)| (name, value.into())).collect();
+            serde_json::to_string_pretty(&object)? + "\n"
+        }
+    };
+    write_out(&text)?;
+    Ok(SUCCESS)
+}
+
+fn lines(variables: &Variables, line: impl Fn(&str, &str) -> String) -> String {
+    variables.iter().map(|(name, value)| line(name, value)).collect()
+}
+
+/// Becomes the command, so that signals and the exit status are its own.
+pub fn run(flags: &RunFlags) -> anyhow::Result<u8> {
+    let (program, arguments) = flags.command.split_first().context("write the command to run behind --")?;
+    let variables = found(&flags.which)?;
+    if !flags.keep_resolv_conf {
+        use_our_names(flags).context("showing the command a resolv.conf of its own (or use --keep-resolv-conf)")?;
+    }
+    // What is set already wins, as a container's own variables do.
+    let new = variables.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    let error = Command::new(program).args(arguments).envs(new).exec();
+    Err(error).with_context(|| format!("starting {}", program.display()))
+}
+
+fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
+    let host = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
+    let text = resolv_conf(flags.dns, &flags.which.namespace, &flags.cluster_domain, &host);
+    let file = std::env::temp_dir().join(format!("portolan-resolv-{}.conf", std::process::id()));
+    std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+    let shown = show_instead(&file, Path::new(RESOLV_CONF));
+    // Mounted, it needs no name any more.
+    _ = std::fs::remove_file(&file);
+    Ok(shown?)
+}
+
+/// As kubelet writes it for the policy ClusterFirst.
+fn resolv_conf(server: IpAddr, namespace: &str, domain: &str, host: &str) -> String {
+    let domain = domain.trim_end_matches('.');
+    let own = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
+    let lists = host.lines().filter_map(|line| line.trim().strip_prefix("search"));
+    let theirs = lists.flat_map(str::split_whitespace).filter(|it| *it != ".").map(str::to_owned);
+    let searched: Vec<String> = own.into_iter().chain(theirs).take(MOST_SEARCHED).collect();
+    format!("search {}\nnameserver {server}\noptions ndots:5\n", searched.join(" "))
+}
+
+/// From manifests, from an API server, or from the running daemon.
+fn found(which: &WhichFlags) -> anyhow::Result<Variables> {
+    let links = which.enable_service_links;
+    if !which.facts.manifests.manifests.is_empty() {
+        return from_manifests(which);
+    }
+    ensure!(which.pod.is_none(), "--pod needs --manifests; otherwise say --enable-service-links=false if it says so");
+    if which.kubeconfig.is_some() || which.master.is_some() {
+        return Ok(variables(&from_cluster(which)?, &which.namespace, links));
+    }
+    let question = Question::Environment { namespace: which.namespace.clone(), links };
+    match ask(&which.control.control_socket, &question)? {
+        Answer::Environment(variables) => Ok(variables),
+        other => unexpected(&other).map(|_| Vec::new()),
+    }
+}
+
+fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
+    let mut manifests = Manifests::new(config::source_options(&which.facts, Keep::Nothing)?);
+    for problem in &manifests.reload().new_problems {
+        eprintln!("portolan: {problem}");
+    }
+    let mut links = which.enable_service_links;
+    if let Some(pod) = &which.pod {
+        let namespace = &which.namespace;
+        let said = manifests.has_service_links(namespace, pod);
+        links &= said.with_context(|| format!("there is no Pod {namespace}/{pod} in the manifests"))?;
+    }
+    Ok(variables(&manifests.snapshot(), &which.namespace, links))
+}
+
+fn from_cluster(which: &WhichFlags) -> anyhow::Result<Snapshot> {
+    let options = ClusterOptions {
+        node_name: config::node_name(which.facts.hostname_override.as_deref())?,
+        kubeconfig: which.kubeconfig.clone(),
+        master: which.master.clone(),
+        content_type: ContentType::Protobuf,
+        qps: 50.0,
+        burst: 100,
+        names: Names::OfServices,
+    };
+    let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+    let tell = move || _ = sender.try_send(());
+    let cluster = Cluster::start(options, &runtime::start()?, tell).context("asking the API server")?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(snapshot) = cluster.snapshot() {
+            return Ok(snapshot);
+        }
+        if receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
+            bail!("the API server has not told all Services within {PATIENCE:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_list_is_that_of_a_pod() {
+        let host = "nameserver 192.0.2.1\nsearch corp.example .\noptions edns0\n";
+        let text = resolv_conf([169, 254, 20, 10].into(), "shop", "cluster.local.", host);
+        let expected = "search shop.svc.cluster.local svc.cluster.local cluster.local corp.example\n\
+            nameserver 169.254.20.10\noptions ndots:5\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,6 @@
+//! `portolan dns`, asked with Debian's `dig`; `portolan env` and `portolan run`.
+
+mod commands;
+mod configuration;
+mod conformance;
+mod server;

@@ -1,0 +1,85 @@
+//! The program, serving names.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Server {
+    child: Child,
+    folder: TempDir,
+    pub(crate) address: String,
+}
+
+pub(crate) fn portolan() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_portolan"))
+}
+
+/// The manifests that the specification is asked about.
+pub(crate) fn cluster() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dns/tests/names/cluster.yaml")
+}
+
+impl Server {
+    /// Serves these manifests on a port that is free.
+    pub(crate) fn start(manifests: &Path, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = File::create(folder.path().join("log")).expect("a log");
+        let mut command = portolan();
+        command.args(["dns", "--listen", "127.0.0.1:0"]).args(arguments).arg("--manifests").arg(manifests);
+        command.args(["--service-cluster-ip-range", "10.96.0.0/16,fd00::/112"]);
+        command.arg("--state-directory").arg(folder.path().join("state"));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
+        let mut server = Self { child, folder, address: String::new() };
+        server.address = server.said("answering questions about names at ");
+        server.said("ready: ");
+        server
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// The rest of the line in the log that has these words.
+    pub(crate) fn said(&self, words: &str) -> String {
+        let mut found = None;
+        until(&format!("the log says {words:?}"), || {
+            let log = self.log();
+            found = log.lines().find_map(|line| Some(line.split_once(words)?.1.to_owned()));
+            found.is_some()
+        });
+        found.unwrap_or_default()
+    }
+
+    pub(crate) fn dig(&self, arguments: &[&str]) -> String {
+        let port = self.address.rsplit(':').next().unwrap_or_default();
+        let output = Command::new("dig")
+            .args(["@127.0.0.1", "-p", port, "+tries=1", "+time=10"])
+            .args(arguments)
+            .output()
+            .unwrap_or_else(|error| panic!("running dig: {error} (apt-get install bind9-dnsutils)"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !look() {
+        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for this: {what}");
+        std::thread::yield_now();
+    }
+}
