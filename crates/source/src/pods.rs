@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use portolan_model::OrdSet;
 
+/// Namespace and name.
+pub(crate) type PodKey = (Arc<str>, Arc<str>);
+
 /// The addresses of all pods that are known, in the form of the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct PodAddresses {
-    by_pod: HashMap<(Arc<str>, Arc<str>), Box<[IpAddr]>>,
+    by_pod: HashMap<PodKey, Box<[IpAddr]>>,
     /// How many pods of a namespace share an address: those on the node's own network do.
     sharers: HashMap<(IpAddr, Arc<str>), u32>,
     pub(crate) all: OrdSet<(IpAddr, Arc<str>)>,
@@ -33,8 +36,8 @@ impl PodAddresses {
     }
 
     /// Pods that are not among these are gone.
-    pub(crate) fn retain(&mut self, is_there: impl Fn(&(Arc<str>, Arc<str>)) -> bool) -> bool {
-        let gone: Vec<(Arc<str>, Arc<str>)> = self.by_pod.keys().filter(|key| !is_there(key)).cloned().collect();
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&PodKey) -> bool) -> bool {
+        let gone: Vec<PodKey> = self.by_pod.keys().filter(|key| !is_there(key)).cloned().collect();
         gone.iter().for_each(|(namespace, name)| _ = self.set(namespace, name, &[]));
         !gone.is_empty()
     }

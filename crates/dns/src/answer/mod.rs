@@ -16,7 +16,7 @@ pub enum Outcome {
     /// The name is not ours, or nobody here knows it and others may.
     Elsewhere,
     /// The name is an alias: what is asked for must be asked of its target.
-    Alias(Name),
+    Alias(Box<Name>),
 }
 
 /// An alias may lead to an alias; a chain longer than this is a circle.
@@ -136,6 +136,6 @@ impl Question<'_> {
             return self.complete(builder);
         }
         self.record(kind::CNAME, self.zone.config().ttl, Data::from(&target), builder);
-        Outcome::Alias(target)
+        Outcome::Alias(Box::new(target))
     }
 }

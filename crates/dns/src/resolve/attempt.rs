@@ -13,7 +13,7 @@ use crate::zone::{Zone, reverse_zones};
 pub(super) enum Step {
     Done(Rcode),
     /// The name must be asked for elsewhere.
-    Needs(Name),
+    Needs(Box<Name>),
 }
 
 pub(super) struct Attempt<'a> {
@@ -84,7 +84,7 @@ impl Attempt<'_> {
             return done(builder);
         }
         match self.lookup(name) {
-            None => Step::Needs(*name),
+            None => Step::Needs(Box::new(*name)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)
@@ -99,7 +99,7 @@ impl Attempt<'_> {
             return done(builder);
         }
         match self.lookup(target) {
-            None => Step::Needs(*target),
+            None => Step::Needs(Box::new(*target)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)

@@ -77,7 +77,7 @@ impl Attempt<'_> {
         if !self.resolver.forwarder.as_ref()?.has_route(name) {
             return None;
         }
-        let Some(hit) = self.lookup(name) else { return Some(Step::Needs(*name)) };
+        let Some(hit) = self.lookup(name) else { return Some(Step::Needs(Box::new(*name))) };
         let mut builder = self.builder(out);
         self.leads_to(name, &mut builder);
         self.write(&hit, &mut builder);

@@ -147,7 +147,7 @@ impl Resolver {
                     self.note(desk, &query, client, rcode, out.len(), start);
                     return out;
                 }
-                Step::Needs(name) => known.push((name, self.ask(&key(&query, name)).await)),
+                Step::Needs(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
             }
         }
         refuse(&query, Rcode::SERVER_FAILURE, &mut out);
@@ -228,7 +228,7 @@ impl Resolver {
         }
         count(&self.metrics.limited);
         out.clear();
-        if desk.turns.next() % 2 == 0 {
+        if desk.turns.next().is_multiple_of(2) {
             let mut builder = Builder::new(query, query.limit(UDP_LIMIT), out);
             builder.set(flag::TRUNCATED);
             builder.finish();

@@ -21,7 +21,7 @@ pub(super) struct First<'a> {
 }
 
 pub(super) enum Turn<'a> {
-    Ask(First<'a>),
+    Ask(Box<First<'a>>),
     Wait(Answer),
 }
 
@@ -33,7 +33,7 @@ impl Together {
         }
         let (sender, receiver) = watch::channel(None);
         questions.insert(key, receiver);
-        Turn::Ask(First { together: self, key, answer: sender })
+        Turn::Ask(Box::new(First { together: self, key, answer: sender }))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::support::{CLUSTER, ask, ask_within, config, shown, snapshot, zone_wit
 #[test]
 fn an_alias_leads_out_of_the_cluster() {
     let (outcome, reply) = ask(&zone_with(config()), "search-engine.default.svc.cluster.local", kind::A);
-    assert_eq!(outcome, Outcome::Alias(Name::from_text("google.example").unwrap()));
+    assert_eq!(outcome, Outcome::Alias(Box::new(Name::from_text("google.example").unwrap())));
     assert_eq!(shown(&reply), "NOERROR search-engine.default.svc.cluster.local. CNAME google.example.");
 }
 

@@ -1,4 +1,5 @@
 //! `portolan dns`, asked with Debian's `dig`; `portolan env` and `portolan run`.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod commands;
 mod configuration;

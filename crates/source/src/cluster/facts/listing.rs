@@ -9,12 +9,13 @@ use std::time::Instant;
 use ipnet::IpNet;
 use portolan_model::{Node, Service, ServiceName, Slice, Slices};
 
-use super::names::{PodKey, is_foreign};
+use super::names::is_foreign;
 use super::{Facts, complain, node, service};
 use crate::cluster::messages::Metadata;
 use crate::cluster::resource::{Document, Resource};
 use crate::cluster::state::NodeState;
 use crate::convert::Flaw;
+use crate::pods::PodKey;
 
 /// Namespace and name.
 type SliceKey = (Arc<str>, Arc<str>);

@@ -9,9 +9,7 @@ use portolan_model::{Service, ServiceName};
 use super::super::messages::{Metadata, Pod};
 use super::{Facts, service};
 use crate::convert::{Flaw, check};
-
-/// Namespace and name.
-pub(super) type PodKey = (Arc<str>, Arc<str>);
+use crate::pods::PodKey;
 
 /// The label by which a Service is another proxy's.
 const FOREIGN: &str = "service.kubernetes.io/service-proxy-name";
