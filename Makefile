@@ -2,13 +2,14 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test test-cluster check bench bench-peers packages root components
+.PHONY: help build demo test test-cluster fuzz check bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
+	@echo 'make fuzz    ten million made-up DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
 	@echo 'make bench   how fast it is, at the size of a large cluster (root)'
 	@echo 'make bench-peers    Portolan beside the real kube-proxy, in one run (root, Go, half an hour)'
@@ -28,6 +29,9 @@ test-cluster: packages root
 	@tests/deploy/lint "$$(mktemp -d)"
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
+fuzz: packages
+	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test names made_up -- --nocapture
+
 check: packages components
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
@@ -39,6 +43,8 @@ bench: packages root
 bench-peers: packages root
 	@tests/cluster/build
 	$(CARGO) bench --locked -p portolan --features cluster --bench peers
+	@tests/coredns/build
+	$(CARGO) bench --locked -p portolan --features cluster --bench names
 
 packages:
 	@scripts/install-packages

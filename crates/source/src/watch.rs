@@ -20,7 +20,7 @@ use crate::Error;
 use crate::files::is_manifest;
 
 /// A burst of events is over when nothing happened for this long.
-const QUIET: Duration = Duration::from_millis(20);
+const QUIET: Duration = Duration::from_millis(3);
 /// Somebody who never stops writing must not keep us from reading.
 const PATIENCE: Duration = Duration::from_millis(500);
 

@@ -28,16 +28,19 @@ impl Server {
     /// Serves these manifests on a port that is free.
     pub(crate) fn start(manifests: &Path, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let log = File::create(folder.path().join("log")).expect("a log");
-        let mut command = portolan();
-        command.args(["dns", "--listen", "127.0.0.1:0"]).args(arguments).arg("--manifests").arg(manifests);
-        command.args(["--service-cluster-ip-range", "10.96.0.0/16,fd00::/112"]);
-        command.arg("--state-directory").arg(folder.path().join("state"));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
+        let child = spawn(folder.path(), manifests, 0, arguments);
         let mut server = Self { child, folder, address: String::new() };
         server.address = server.said("answering questions about names at ");
         server.said("ready: ");
         server
+    }
+
+    /// SIGKILL, and a new process on the same port, which knows everything when this returns.
+    pub(crate) fn kill_and_start(&mut self, manifests: &Path, port: u16) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+        self.child = spawn(self.folder.path(), manifests, port, &["--upstream", "none"]);
+        self.said("ready: ");
     }
 
     pub(crate) fn log(&self) -> String {
@@ -64,6 +67,16 @@ impl Server {
             .unwrap_or_else(|error| panic!("running dig: {error} (apt-get install bind9-dnsutils)"));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
+}
+
+fn spawn(folder: &Path, manifests: &Path, port: u16, arguments: &[&str]) -> Child {
+    let log = File::create(folder.join("log")).expect("a log");
+    let mut command = portolan();
+    command.arg("dns").arg("--listen").arg(format!("127.0.0.1:{port}")).args(arguments);
+    command.arg("--manifests").arg(manifests);
+    command.args(["--service-cluster-ip-range", "10.96.0.0/16,fd00::/112"]);
+    command.arg("--state-directory").arg(folder.join("state"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts")
 }
 
 impl Drop for Server {
