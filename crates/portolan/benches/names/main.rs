@@ -17,7 +17,10 @@ pub(crate) const ENDPOINTS: u32 = 50;
 
 fn main() {
     let stage = Stage::build();
-    println!("| {SERVICES} Services, {} headless endpoints | question | answers/s, one core | per CPU second | p50 | p99 | RSS |", HEADLESS * ENDPOINTS);
+    println!(
+        "| {SERVICES} Services, {} headless endpoints | question | answers/s, one core | per CPU second | p50 | p99 | RSS |",
+        HEADLESS * ENDPOINTS
+    );
     println!("|---|---|---|---|---|---|---|");
     for contender in Contender::ALL {
         let running = contender.start(&stage);
@@ -25,6 +28,10 @@ fn main() {
             let result = measure::run(&stage, &running, question);
             println!("| {} | {} | {result} |", contender.name(), question.name());
         }
-        println!("| {} | a new Service's name, after the API server's answer | {} |||||", contender.name(), measure::news(&stage));
+        println!(
+            "| {} | a new Service's name, after the API server's answer | {} |||||",
+            contender.name(),
+            measure::news(&stage)
+        );
     }
 }

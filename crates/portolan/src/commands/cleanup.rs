@@ -8,6 +8,7 @@ use portolan_kernel::local_address::remove_local_addresses;
 use serde::Serialize;
 
 use super::{FAILURE, SUCCESS, show};
+use crate::dns::remove_table;
 use crate::flags::{CleanupFlags, OutputFlags};
 
 /// How often it is looked whether kube-proxy serves, and how often it is said that it does not.
@@ -38,6 +39,9 @@ pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
 
 fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyhow::Result<u8> {
     let addresses = remove_local_addresses().context("removing the address at which names were served")?;
+    if remove_table().context("removing the rules for DNS")? {
+        report.removed.push("the table that keeps DNS out of connection tracking".to_owned());
+    }
     report.removed.extend(addresses.iter().map(|address| format!("the address {address} of names")));
     show(output, &WholeAnswer::from(&report), |_, _| match report.to_string() {
         text if text.is_empty() => nothing.into(),

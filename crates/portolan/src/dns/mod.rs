@@ -3,6 +3,7 @@
 mod pages;
 mod serve;
 mod settings;
+mod untracked;
 mod upstreams;
 
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ use crate::log::{self, LogFormat, LogSettings};
 
 pub use serve::Names;
 pub use settings::DnsSettings;
+pub(crate) use untracked::remove_table;
 
 /// Everything is read again so often, in case a notification was lost.
 const REFRESH: Duration = Duration::from_secs(30);

@@ -12,6 +12,7 @@ use portolan_status::PlainServer;
 use tokio::runtime::Handle;
 
 use super::settings::DnsSettings;
+use super::untracked::leave_untracked;
 use super::{now_in_seconds, pages};
 
 /// Names being served. Dropped, the ports close.
@@ -40,6 +41,9 @@ impl Names {
     pub fn start_beside_rules(settings: &DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
         for address in &settings.listen.addresses {
             have_address(address.ip())?;
+        }
+        if let Err(error) = leave_untracked(&settings.listen.addresses) {
+            tracing::warn!("{error:#}; names are served all the same");
         }
         Self::start(settings.clone(), runtime)
     }

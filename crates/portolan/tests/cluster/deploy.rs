@@ -18,7 +18,7 @@ fn rendered() -> Vec<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(repository().join("tests/deploy/lint")).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    ["kustomize.yaml", "helm-kubeadm.yaml", "helm-plain.yaml"]
+    ["kustomize.yaml", "kustomize-dns.yaml", "kustomize-node-local-dns.yaml", "helm-kubeadm.yaml", "helm-plain.yaml"]
         .map(|name| read_manifests(&std::fs::read_to_string(folder.path().join(name)).unwrap()).unwrap())
         .into()
 }
@@ -27,7 +27,7 @@ fn rendered() -> Vec<Vec<Value>> {
 fn the_api_server_takes_what_is_deployed() {
     let cluster = Cluster::start();
     for objects in rendered() {
-        assert!(objects.iter().any(|object| object["kind"] == "DaemonSet"));
+        assert!(objects.iter().any(|object| object["kind"] == "DaemonSet" || object["kind"] == "Deployment"));
         for object in &objects {
             cluster.create(object);
         }

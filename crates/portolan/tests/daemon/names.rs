@@ -37,6 +37,25 @@ fn a_pod_finds_a_service_by_name_and_reaches_it() {
     assert!(String::from_utf8_lossy(&variables.stdout).contains("WEB_SERVICE_HOST=10.96.0.80\n"));
 }
 
+/// Connection tracking never hears of a question.
+#[test]
+fn questions_are_not_tracked() {
+    let node = serving_names(&[("web.yaml", &web(WEB_IP, &["10.244.1.2"]))]);
+    for protocol in ["+notcp", "+tcp"] {
+        for host in ["pod-a3", topology::NODE] {
+            assert_eq!(
+                dig(&node, host, &format!("{protocol} web.default.svc.cluster.local")),
+                WEB_IP,
+                "{host} {protocol}"
+            );
+        }
+    }
+    let tracked = node.lab.host(topology::NODE).command(&["conntrack", "-L"]).unwrap();
+    assert!(!tracked.contains(DNS), "{tracked}");
+    let rules = node.nft("list table ip portolan-dns");
+    assert!(rules.contains("ip daddr 169.254.20.10 udp dport 53 notrack comment \"questions by udp\""), "{rules}");
+}
+
 /// One question, without the time that a program takes to start.
 fn is_answered(node: &Node) -> bool {
     let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03web\x07default\x03svc\x07cluster\x05local\0\0\x01\0\x01";

@@ -34,7 +34,9 @@ fn state(name: u64, version: u64) -> Option<Ipv4Addr> {
 fn manifests(version: u64) -> String {
     let services = (0..NAMES).filter_map(|name| Some((name, state(name, version)?)));
     let service = |name: String, address: Ipv4Addr| {
-        format!("kind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIP: {address}, ports: [{{port: 80}}]}}\n---\n")
+        format!(
+            "kind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIP: {address}, ports: [{{port: 80}}]}}\n---\n"
+        )
     };
     let marker = service(format!("v{version}"), Ipv4Addr::new(10, 96, 200, 1));
     services.map(|(name, address)| service(format!("s{name}"), address)).chain([marker]).collect()
@@ -174,6 +176,11 @@ fn no_answer_is_wrong_and_none_is_missing() {
     });
     let versions = truth.written.load(Ordering::SeqCst);
     println!("{} answers, {versions} versions, {RESTARTS} restarts, {:?}", asker.answered, start.elapsed());
-    assert!(asker.wrong.is_empty(), "{} wrong answers: {:?}", asker.wrong.len(), &asker.wrong[..asker.wrong.len().min(5)]);
+    assert!(
+        asker.wrong.is_empty(),
+        "{} wrong answers: {:?}",
+        asker.wrong.len(),
+        &asker.wrong[..asker.wrong.len().min(5)]
+    );
     assert!(versions > RESTARTS, "only {versions} versions");
 }
