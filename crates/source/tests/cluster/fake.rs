@@ -109,6 +109,8 @@ impl Fake {
             "/api/v1/services" => "Service",
             "/apis/discovery.k8s.io/v1/endpointslices" => "EndpointSlice",
             "/api/v1/nodes" => "Node",
+            "/api/v1/namespaces" => "Namespace",
+            "/api/v1/pods" => "Pod",
             "/apis/networking.k8s.io/v1/servicecidrs" if !self.world().without_ranges => "ServiceCIDR",
             _ => return refuse(socket, 404, "there is no such thing").await,
         };

@@ -4,6 +4,7 @@
 mod access;
 mod fake;
 mod follower;
+mod names;
 mod objects;
 mod protobuf;
 mod sequences;

@@ -44,6 +44,9 @@ const INGRESS: &[Field] = &[("ip", 1, Text), ("hostname", 2, Text), ("ipMode", 3
 const SERVICE_STATUS: &[Field] = &[("loadBalancer", 1, Message(&[("ingress", 1, Message(INGRESS))]))];
 const SERVICE: &[Field] =
     &[("metadata", 1, Message(METADATA)), ("spec", 2, Message(SERVICE_SPEC)), ("status", 3, Message(SERVICE_STATUS))];
+const NAMESPACE: &[Field] = &[("metadata", 1, Message(METADATA))];
+const POD_STATUS: &[Field] = &[("phase", 1, Text), ("podIP", 6, Text), ("podIPs", 12, Message(&[("ip", 1, Text)]))];
+const POD: &[Field] = &[("metadata", 1, Message(METADATA)), ("status", 3, Message(POD_STATUS))];
 const CONDITIONS: &[Field] = &[("ready", 1, Flag), ("serving", 2, Flag), ("terminating", 3, Flag)];
 const NAMED: &[Field] = &[("name", 1, Text)];
 const ENDPOINT: &[Field] = &[
@@ -77,6 +80,8 @@ pub(crate) fn object(value: &Value) -> Vec<u8> {
         Some("EndpointSlice") => SLICE,
         Some("Node") => NODE,
         Some("ServiceCIDR") => RANGES,
+        Some("Namespace") => NAMESPACE,
+        Some("Pod") => POD,
         Some("Status") => STATUS,
         other => panic!("there is no table for {other:?}"),
     };
