@@ -70,12 +70,27 @@ impl Manifests {
 
     /// Reads what changed on disk and brings the snapshot up to date. Files that did not change cost a glance.
     pub fn reload(&mut self) -> Report {
+        let mut report = self.reload_quickly();
+        report.new_problems.extend(self.save());
+        report.problems = self.problems();
+        report
+    }
+
+    /// The same, but what was allotted is not written down until [`Self::save`]: the disk takes longer than the rest.
+    pub fn reload_quickly(&mut self) -> Report {
         let listing = files::list(&self.options.paths);
         let gone = self.gone(&listing);
         self.missing = listing.failures.iter().map(|(_, path, error)| missing(path, error)).collect();
         let candidates = listing.files.into_iter().filter_map(|(place, stamp)| self.candidate(place, stamp.ok()));
         let candidates = candidates.collect();
         self.update(candidates, gone)
+    }
+
+    /// Writes down who holds which address, if that changed. Tells what is wrong, if it was not told before.
+    pub fn save(&mut self) -> Option<Problem> {
+        self.world.save();
+        let problem = self.world.save_problem()?.clone();
+        self.reported.insert(problem.clone()).then_some(problem)
     }
 
     pub fn snapshot(&self) -> Snapshot {

@@ -41,8 +41,17 @@ impl Facts {
     /// Reads again what may have changed.
     pub(crate) fn refresh(&mut self) {
         match self {
-            Self::Manifests(manifests) => report(&manifests.reload()),
+            Self::Manifests(manifests) => report(&manifests.reload_quickly()),
             Self::Cluster { .. } => {}
+        }
+    }
+
+    /// Writes down what must be known after a restart: once what changed is in force, which must not wait for the disk.
+    pub(crate) fn keep(&mut self) {
+        if let Self::Manifests(manifests) = self
+            && let Some(problem) = manifests.save()
+        {
+            tracing::error!("{problem}");
         }
     }
 

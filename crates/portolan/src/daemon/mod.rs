@@ -195,6 +195,7 @@ impl Daemon {
                 let is_repair = due.trust == Trust::Nothing;
                 let least = self.settings.min_sync_period;
                 self.pause = if is_repair { least.max(REPAIR_PAUSE) } else { least };
+                self.facts.keep();
                 self.tell(&synced);
                 self.take_over();
                 self.close_retired();

@@ -64,6 +64,7 @@ fn look_again_and_again(settings: &Settings, facts: &mut Facts, events: &Receive
 
 fn plan_of(settings: &Settings, facts: &mut Facts) -> Option<Plan> {
     facts.refresh();
+    facts.keep();
     let mut snapshot = facts.snapshot()?;
     host::add_addresses(&mut snapshot, &host::addresses(), settings.bind_address);
     Some(plan(&snapshot, &Plan::default(), &settings.plan))

@@ -50,6 +50,7 @@ fn follow(mut facts: Facts, names: &Names, events: &Receiver<Event>, start: Inst
         facts.refresh();
         if let Some(snapshot) = facts.snapshot() {
             names.publish(&snapshot);
+            facts.keep();
             if !is_ready {
                 is_ready = true;
                 portolan_kernel::release_unused_memory();

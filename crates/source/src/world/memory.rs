@@ -30,7 +30,8 @@ impl World {
         }
     }
 
-    pub(super) fn save(&mut self) {
+    /// Writes down what changed, which waits for the disk. What is wrong is a problem from then on.
+    pub(crate) fn save(&mut self) {
         let State::ReadWrite(directory) = &self.state else { return };
         if !self.unsaved {
             return;
@@ -38,6 +39,10 @@ impl World {
         let saved = allocate::save(directory, self.held());
         self.save_problem = saved.as_ref().err().map(|error| problem(directory, error));
         self.unsaved = saved.is_err();
+    }
+
+    pub(crate) fn save_problem(&self) -> Option<&Problem> {
+        self.save_problem.as_ref()
     }
 
     fn held(&self) -> impl Iterator<Item = (&ServiceName, Holding)> {

@@ -74,7 +74,6 @@ impl World {
         let services_changed = self.settle_services(store, touched);
         let slices_changed = self.settle_slices(store, touched, lost);
         let names_changed = self.settle_names(store, touched);
-        self.save();
         node_changed || services_changed || slices_changed || names_changed
     }
 }
