@@ -12,7 +12,7 @@ help:
 	@echo 'make fuzz    ten million made-up DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
 	@echo 'make bench   how fast it is, at the size of a large cluster (root)'
-	@echo 'make bench-peers    Portolan beside the real kube-proxy, in one run (root, Go, half an hour)'
+	@echo 'make bench-peers    Portolan beside the real kube-proxy and CoreDNS, in one run (root, Go, half an hour)'
 
 build:
 	$(CARGO) build --locked --release -p portolan

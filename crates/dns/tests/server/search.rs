@@ -13,7 +13,7 @@ fn running(upstream: &Upstream, autopath: Autopath) -> Running {
 }
 
 fn host() -> Vec<Name> {
-    vec![Name::from_text("corp.example").unwrap()]
+    vec![Name::from_text("corp.example").expect("a name")]
 }
 
 /// The client's one question, and how many answers it would have waited for without us.

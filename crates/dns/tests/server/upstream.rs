@@ -24,9 +24,12 @@ pub(crate) struct Manners {
     pub(crate) ttl: u32,
 }
 
+/// Messages, who sent them, and whether by TCP.
+type Asked = Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>;
+
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>>,
+    asked: Arc<Asked>,
     silent: Arc<AtomicBool>,
 }
 
@@ -59,8 +62,6 @@ impl Upstream {
         self.asked.lock().expect("nobody panics").clone()
     }
 }
-
-type Asked = Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>;
 
 fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Asked, silent: &AtomicBool) {
     let mut buffer = [0; 4096];
