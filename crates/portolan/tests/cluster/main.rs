@@ -4,6 +4,7 @@
 mod cluster;
 mod control_plane;
 mod deploy;
+mod names;
 mod node;
 mod objects;
 mod outage;
