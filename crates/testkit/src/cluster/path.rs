@@ -34,13 +34,15 @@ fn plural_of(kind: &str) -> &'static str {
         "ConfigMap" => "configmaps",
         "ServiceAccount" => "serviceaccounts",
         "DaemonSet" => "daemonsets",
+        "Deployment" => "deployments",
+        "ClusterRole" => "clusterroles",
         "ClusterRoleBinding" => "clusterrolebindings",
         other => panic!("`{other}` is no kind that the lab's API client knows"),
     }
 }
 
 fn is_of_the_cluster(plural: &str) -> bool {
-    matches!(plural, "nodes" | "namespaces" | "servicecidrs" | "clusterrolebindings")
+    matches!(plural, "nodes" | "namespaces" | "servicecidrs" | "clusterroles" | "clusterrolebindings")
 }
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
