@@ -46,6 +46,8 @@ pub struct DnsDocument {
     /// Questions a second that one client may ask.
     pub rate_limit: Option<u32>,
     pub log_queries: bool,
+    /// Seconds for which questions are still answered after the program was told to stop.
+    pub lameduck: Option<u64>,
     pub health: Option<String>,
     pub ready: Option<String>,
     pub metrics: Option<String>,

@@ -9,7 +9,7 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
         "forward" => forward(reader, plugin),
         "cache" => cache(reader, plugin),
         "hosts" => hosts(reader, plugin),
-        "health" => reader.document.health = Some(plugin.argument().unwrap_or(":8080").to_owned()),
+        "health" => health(reader, plugin),
         "ready" => reader.document.ready = Some(plugin.argument().unwrap_or(":8181").to_owned()),
         "prometheus" => reader.document.metrics = Some(plugin.argument().unwrap_or("localhost:9153").to_owned()),
         "log" => reader.document.log_queries = true,
@@ -24,11 +24,15 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
         "minimal" | "any" => reader.needless(plugin, "answers are minimal already"),
         _ => reader.unsupported(plugin, "this plugin is not supported and has no effect"),
     }
-    if plugin.name() == "health" {
-        plugin
-            .block
-            .iter()
-            .for_each(|option| reader.needless(option, "ports are closed at once when the program stops"));
+}
+
+fn health(reader: &mut Reader<'_>, plugin: &Directive) {
+    reader.document.health = Some(plugin.argument().unwrap_or(":8080").to_owned());
+    for option in &plugin.block {
+        match (option.name(), option.argument().and_then(|text| parse_duration(text).ok())) {
+            ("lameduck", Some(time)) => reader.document.lameduck = Some(time.as_secs()),
+            _ => reader.unsupported(option, "this option is not supported and has no effect"),
+        }
     }
 }
 

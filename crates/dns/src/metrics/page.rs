@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::counts::{KINDS, RCODES, SIZES};
 use super::{Histogram, Metrics, ZoneKind};
-use crate::resolve::Resolver;
+use crate::resolve::{Autopath, Resolver};
 use crate::wire::kind;
 
 /// One page, in the order of CoreDNS's own documentation.
@@ -15,6 +15,7 @@ pub(crate) fn page(resolver: &Resolver, server: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     page.family("coredns_build_info", "gauge", "Which program this is.");
     page.line(format_args!("coredns_build_info{{goversion=\"\",revision=\"portolan\",version=\"{version}\"}} 1"));
+    page.plugins(resolver);
     page.traffic(&resolver.metrics);
     page.counters(resolver);
     page.upstreams(resolver);
@@ -40,6 +41,24 @@ impl Page {
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.text, "{line}").expect("a string takes all that is written");
+    }
+
+    /// What CoreDNS would call the parts that are at work.
+    fn plugins(&mut self, resolver: &Resolver) {
+        let config = resolver.config();
+        self.family("coredns_plugin_enabled", "gauge", "The parts that are at work, by CoreDNS's names.");
+        for (name, is_on) in [
+            ("autopath", config.autopath != Autopath::Off),
+            ("cache", config.cache.capacity > 0 && resolver.forwarder.is_some()),
+            ("forward", resolver.forwarder.is_some()),
+            ("hosts", !config.hosts.is_empty()),
+            ("kubernetes", true),
+            ("log", config.log_queries),
+        ] {
+            let server = self.server.clone();
+            let labels = format!("name=\"{name}\",server=\"{server}\",view=\"\",zone=\".\"");
+            self.line(format_args!("coredns_plugin_enabled{{{labels}}} {}", u8::from(is_on)));
+        }
     }
 
     fn traffic(&mut self, metrics: &Metrics) {

@@ -40,6 +40,7 @@ pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
     let names = Names::start(settings, &runtime)?;
     let facts = Facts::open(&names.settings().facts(flags)?, &runtime, &sender)?;
     follow(facts, &names, &receiver, start);
+    std::thread::sleep(names.settings().lameduck);
     Ok(SUCCESS)
 }
 

@@ -22,6 +22,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 pub struct DnsSettings {
     pub listen: Listen,
     pub config: Config,
+    /// For how long questions are answered after we were told to stop: others learn of that only by and by.
+    pub lameduck: Duration,
     pub health: Option<SocketAddr>,
     pub ready: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,
@@ -66,6 +68,7 @@ impl DnsSettings {
                 log_queries: document.log_queries,
             },
             listen: Listen { addresses: listen, threads: threads.unwrap_or_else(cores), is_shared: false },
+            lameduck: Duration::from_secs(document.lameduck.unwrap_or(0)),
             health: page(&document.health)?,
             ready: page(&document.ready)?,
             metrics: page(&document.metrics)?,

@@ -48,6 +48,7 @@ fn a_corefile_is_understood_and_says_what_is_not() {
     assert_eq!(server.dig(&["+short", "1-2-3-4.shop.pod.cluster.local"]).trim(), "1.2.3.4");
     assert_eq!(server.dig(&["+short", "printer.example"]).trim(), "192.0.2.5");
     let log = server.log();
+    assert!(!log.contains("lameduck"), "it means something: {log}");
     let place = format!("{}:24: rewrite name a.example b.example: this plugin is not supported", file.display());
     assert!(log.contains(&place), "{log}");
 }

@@ -6,3 +6,4 @@ mod commands;
 mod configuration;
 mod conformance;
 mod server;
+mod stopping;
