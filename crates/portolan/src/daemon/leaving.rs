@@ -27,7 +27,7 @@ pub(super) enum Ending {
 impl Daemon {
     pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) {
         self.surroundings.close();
-        self.names = None;
+        self.close_names();
         match ending {
             Ending::Replaced(replacement) => {
                 make_room(&replacement);

@@ -3,6 +3,7 @@
 pub(crate) mod events;
 pub(crate) mod facts;
 mod leaving;
+mod names;
 pub(crate) mod programmer;
 pub(crate) mod runtime;
 mod shadow;
@@ -62,6 +63,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     let is_replacing = inherited.is_some();
     let mut daemon = Daemon::open(settings, inherited.unwrap_or_default(), sender, start)?;
     daemon.answer_questions(is_replacing)?;
+    daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.mode.name());
     daemon.work(&receiver);
     Ok(SUCCESS)
@@ -110,7 +112,6 @@ impl Daemon {
         let published =
             Arc::new(Mutex::new(Published { plan: None, settings: settings.clone(), doors: programmer.doors() }));
         let read_traffic = traffic::reader(published.clone(), events.clone())?;
-        let names = settings.dns.as_ref().map(|dns| Names::start_beside_rules(dns, &runtime)).transpose()?;
         let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
             facts,
@@ -119,7 +120,7 @@ impl Daemon {
             programmer,
             takeover,
             surroundings,
-            names,
+            names: None,
             published,
             events,
             pause: settings.min_sync_period,
@@ -249,7 +250,7 @@ impl Daemon {
 
     fn sync(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
         let begin = Instant::now();
-        self.names.iter().for_each(|names| names.withdraw(self.plan.facts()));
+        self.withdraw_names();
         let outcome = self.programmer.sync(&self.plan, trust);
         self.surroundings.note_rules(self.programmer.rule_tally());
         let report = outcome?;
@@ -259,7 +260,7 @@ impl Daemon {
             Err(error) => tracing::error!("forgetting stale UDP flows: {error:#}; trying again with the next sync"),
         }
         self.published.lock().expect("nobody panics while publishing").plan = Some(self.plan.clone());
-        self.names.iter().for_each(|names| names.publish(self.plan.facts()));
+        self.publish_names();
         Ok(report)
     }
 

@@ -37,6 +37,25 @@ fn a_pod_finds_a_service_by_name_and_reaches_it() {
     assert!(String::from_utf8_lossy(&variables.stdout).contains("WEB_SERVICE_HOST=10.96.0.80\n"));
 }
 
+/// Rules are there all the same, and names as soon as the other server has gone.
+#[test]
+fn another_server_at_the_address_keeps_only_names_away() {
+    let mut node = Node::new();
+    let lo = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        node.lab.host(topology::NODE).command(&words).unwrap();
+    };
+    lo("ip address add 169.254.20.10/32 dev lo");
+    let other = node.lab.host(topology::NODE).run(|| std::net::TcpListener::bind((DNS, 53)).unwrap());
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+    node.start_with(&["--dns", DNS, "--sync-period", "1s"]);
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
+    assert!(node.log().contains("another DNS server listens there"), "{}", node.log());
+    drop(other);
+    until("names are served", || dig(&node, "pod-a3", "web.default.svc.cluster.local") == WEB_IP);
+}
+
 /// Connection tracking never hears of a question.
 #[test]
 fn questions_are_not_tracked() {

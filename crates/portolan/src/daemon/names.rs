@@ -1,0 +1,30 @@
+//! Names beside the rules: they come after them and go before them.
+
+use super::Daemon;
+use crate::dns::Names;
+
+impl Daemon {
+    /// Rules do not wait for names: a port that somebody else holds is tried again with every sync.
+    pub(super) fn open_names(&mut self) {
+        let Some(settings) = self.settings.dns.as_ref().filter(|_| self.names.is_none()) else { return };
+        match Names::start_beside_rules(settings, self.surroundings.runtime()) {
+            Ok(names) => self.names = Some(names),
+            Err(error) => tracing::error!("{error:#}; trying again with the next sync"),
+        }
+    }
+
+    pub(super) fn withdraw_names(&self) {
+        self.names.iter().for_each(|names| names.withdraw(self.plan.facts()));
+    }
+
+    pub(super) fn publish_names(&mut self) {
+        self.open_names();
+        self.names.iter().for_each(|names| names.publish(self.plan.facts()));
+    }
+
+    /// Whoever comes after us has them.
+    pub(super) fn close_names(&mut self) {
+        self.settings.dns = None;
+        self.names = None;
+    }
+}
