@@ -172,9 +172,12 @@ impl Daemon {
         let Some(port_id) = self.programmer.port_id() else { return };
         let watched = events::watch_kernel(port_id, self.events.clone());
         self.watches_kernel = watched.is_ok();
-        if let Err(error) = watched.and_then(|()| self.sync(Trust::NobodyElseWrote)) {
-            let period = self.settings.sync_period;
-            tracing::error!("{error:#}; changes by others are noticed every {period:?} only");
+        match watched.and_then(|()| self.sync(Trust::NobodyElseWrote)) {
+            Ok(synced) => self.tell(&synced),
+            Err(error) => {
+                let period = self.settings.sync_period;
+                tracing::error!("{error:#}; changes by others are noticed every {period:?} only");
+            }
         }
     }
 
