@@ -2,12 +2,18 @@
 
 CARGO ?= cargo
 
-.PHONY: help build demo test test-cluster fuzz check bench bench-peers packages root components
+# Everything but the first boot of the VM is quick; each test program that runs there takes a boot.
+IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
+VM_TESTS = -p portolan --test vm
+VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
+
+.PHONY: help build demo test test-host test-vm test-cluster fuzz check bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
+	@echo 'make test-vm   only those of them that need another kernel (IPVS, SCTP), in a VM under emulation'
 	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
 	@echo 'make fuzz    ten million made-up DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
@@ -21,8 +27,15 @@ demo: packages root
 	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --release -p portolan --example demo
 
-test: packages root
+test: test-host test-vm
+
+test-host: packages root
 	$(CARGO) test --locked --workspace
+
+test-vm: root
+	@scripts/install-packages $(VM_PACKAGES)
+	@tests/vm/build
+	$(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 1
 
 test-cluster: packages root
 	@tests/cluster/build

@@ -1,83 +1,23 @@
 //! Every scenario file, four times: as golden objects, by the tracers, on a kernel that fails, and with real packets.
 
+mod live;
+mod mode;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use live::{NO_CLOCK, check_packets};
+use mode::Mode;
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
-use portolan_dataplane::{Change, Dataplane, Error, Program, Reconciler, render, verify};
+use portolan_dataplane::{Change, Error, Reconciler, render};
 use portolan_plan::{Fate, Plan, Refusal, trace};
-use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
+use portolan_testkit::{Expected, Lab, PacketLine};
 use support::{Session, folder, for_each_scenario, packet};
-
-const NO_CLOCK: &dyn Fn() -> Duration = &|| Duration::ZERO;
-
-/// One mode, and its kernel.
-trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
-    const NAME: &'static str;
-    type Kernel: Program<Self> + Send;
-
-    /// Whether connections end on the node and are carried on from there, which the plan has to know.
-    const IS_RELAYED: bool = false;
-
-    fn make(masquerade_bit: u8) -> Self;
-
-    fn session(scenario: &Scenario) -> Session {
-        let mut session = Session::new(scenario);
-        session.config.relayed = Self::IS_RELAYED;
-        session
-    }
-
-    /// What a scenario's line means in this mode.
-    fn adapted(line: &PacketLine) -> PacketLine {
-        line.clone()
-    }
-}
-
-impl Mode for Nftables {
-    const NAME: &'static str = "nftables";
-    type Kernel = NftablesKernel;
-
-    fn make(masquerade_bit: u8) -> Self {
-        Self::new(masquerade_bit)
-    }
-}
-
-impl Mode for Iptables {
-    const NAME: &'static str = "iptables";
-    type Kernel = IptablesKernel;
-
-    fn make(masquerade_bit: u8) -> Self {
-        Self::new(masquerade_bit)
-    }
-}
-
-impl Mode for Userspace {
-    const NAME: &'static str = "userspace";
-    const IS_RELAYED: bool = true;
-    type Kernel = UserspaceKernel;
-
-    fn make(_: u8) -> Self {
-        Self
-    }
-
-    /// Whatever is relayed comes from the node, and SCTP is not relayed.
-    fn adapted(line: &PacketLine) -> PacketLine {
-        let expected = match (line.protocol, &line.expected) {
-            (Protocol::Sctp, Expected::Forward { .. }) => Expected::Reject("unsupported-protocol".into()),
-            (_, Expected::Forward { endpoints, .. }) => {
-                Expected::Forward { endpoints: endpoints.clone(), masquerade: true }
-            }
-            (_, other) => other.clone(),
-        };
-        PacketLine { expected, ..line.clone() }
-    }
-}
 
 /// Only what the scenario's Services add to an empty node, so that each file shows its own point.
 fn golden_text<M: Mode>(session: &Session) -> String {
@@ -205,64 +145,36 @@ fn sync_until_it_works<M: Mode>(reconciler: &mut Reconciler<M, FakeKernel<M>>, p
 
 #[test]
 fn real_packets_go_as_written_in_nftables_mode() {
-    check_packets::<Nftables>(NftablesKernel::open);
+    check_on_new_labs::<Nftables>(NftablesKernel::open);
 }
 
 #[test]
 fn real_packets_go_as_written_in_iptables_mode() {
-    check_packets::<Iptables>(|| IptablesKernel::open(Variant::Nft));
+    check_on_new_labs::<Iptables>(|| IptablesKernel::open(Variant::Nft));
 }
 
 #[test]
 fn real_packets_go_as_written_in_iptables_mode_of_old() {
-    check_packets::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
+    check_on_new_labs::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
 }
 
 #[test]
 fn real_packets_go_as_written_in_userspace_mode() {
-    check_packets::<Userspace>(|| open_userspace(Variant::Nft));
+    check_on_new_labs::<Userspace>(|| open_userspace(Variant::Nft));
 }
 
 #[test]
 fn real_packets_go_as_written_in_userspace_mode_of_old() {
-    check_packets::<Userspace>(|| open_userspace(Variant::Legacy));
+    check_on_new_labs::<Userspace>(|| open_userspace(Variant::Legacy));
 }
 
 fn open_userspace(variant: Variant) -> Result<UserspaceKernel, Error> {
     UserspaceKernel::open(variant, Arc::new(Doors::open(Limits::default())?))
 }
 
-/// The kernel is opened on a thread of the lab's node.
-fn check_packets<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
+fn check_on_new_labs<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
     for_each_scenario(4, |scenario| {
         let lab = Lab::new().map_err(|error| error.to_string())?;
-        let node = lab.host(topology::NODE);
-        let mut session = M::session(scenario);
-        let kernel = node.run(&open).map_err(|error| error.to_string())?;
-        let mut reconciler = Reconciler::new(M::make(session.masquerade_bit), kernel);
-        for (number, step) in scenario.steps.iter().enumerate() {
-            let plan = session.step(&scenario.name, &step.objects).clone();
-            node.run(|| reconciler.sync(&plan, NO_CLOCK)).map_err(|error| format!("step {}: {error}", number + 1))?;
-            let mode = M::make(session.masquerade_bit);
-            let difference =
-                node.run(|| verify(&mode, reconciler.kernel(), &plan)).map_err(|error| error.to_string())?;
-            if !difference.is_empty() {
-                return Err(format!("step {}: the kernel differs:\n{difference}", number + 1));
-            }
-            let packets: Vec<PacketLine> = step.packets.iter().map(M::adapted).collect();
-            lab.verify_all(&sendable(&lab, scenario, &packets))
-                .map_err(|error| format!("step {}: {error}", number + 1))?;
-        }
-        Ok(())
+        check_packets::<M>(&lab, scenario, &open)
     });
-}
-
-/// All packets but those of a protocol that this kernel does not have; which ones is said, not hidden.
-fn sendable(lab: &Lab, scenario: &Scenario, packets: &[PacketLine]) -> Vec<PacketLine> {
-    let can_send = |line: &&PacketLine| line.protocol != Protocol::Sctp || lab.supports_sctp();
-    let sent: Vec<PacketLine> = packets.iter().filter(can_send).cloned().collect();
-    if sent.len() < packets.len() {
-        println!("{}: {} SCTP packets not sent: this kernel has no SCTP", scenario.name, packets.len() - sent.len());
-    }
-    sent
 }

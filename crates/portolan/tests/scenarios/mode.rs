@@ -1,0 +1,71 @@
+//! The modes, each with the kernel that it is tried on.
+
+use portolan_dataplane::iptables::{Iptables, IptablesKernel};
+use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::userspace::{Userspace, UserspaceKernel};
+use portolan_dataplane::{Dataplane, Program};
+use portolan_testkit::{Expected, PacketLine, Protocol, Scenario};
+
+use crate::support::Session;
+
+/// One mode, and its kernel.
+pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
+    const NAME: &'static str;
+    type Kernel: Program<Self> + Send;
+
+    /// Whether connections end on the node and are carried on from there, which the plan has to know.
+    const IS_RELAYED: bool = false;
+
+    fn make(masquerade_bit: u8) -> Self;
+
+    fn session(scenario: &Scenario) -> Session {
+        let mut session = Session::new(scenario);
+        session.config.relayed = Self::IS_RELAYED;
+        session
+    }
+
+    /// What a scenario's line means in this mode.
+    fn adapted(line: &PacketLine) -> PacketLine {
+        line.clone()
+    }
+}
+
+impl Mode for Nftables {
+    const NAME: &'static str = "nftables";
+    type Kernel = NftablesKernel;
+
+    fn make(masquerade_bit: u8) -> Self {
+        Self::new(masquerade_bit)
+    }
+}
+
+impl Mode for Iptables {
+    const NAME: &'static str = "iptables";
+    type Kernel = IptablesKernel;
+
+    fn make(masquerade_bit: u8) -> Self {
+        Self::new(masquerade_bit)
+    }
+}
+
+impl Mode for Userspace {
+    const NAME: &'static str = "userspace";
+    const IS_RELAYED: bool = true;
+    type Kernel = UserspaceKernel;
+
+    fn make(_: u8) -> Self {
+        Self
+    }
+
+    /// Whatever is relayed comes from the node, and SCTP is not relayed.
+    fn adapted(line: &PacketLine) -> PacketLine {
+        let expected = match (line.protocol, &line.expected) {
+            (Protocol::Sctp, Expected::Forward { .. }) => Expected::Reject("unsupported-protocol".into()),
+            (_, Expected::Forward { endpoints, .. }) => {
+                Expected::Forward { endpoints: endpoints.clone(), masquerade: true }
+            }
+            (_, other) => other.clone(),
+        };
+        PacketLine { expected, ..line.clone() }
+    }
+}

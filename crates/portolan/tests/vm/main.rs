@@ -1,0 +1,23 @@
+//! What the kernel of most machines that build lacks, in a VM that has it: `make test-vm`.
+//!
+//! Emulation makes every process that is started slow, so that all scenarios share one lab.
+
+#[path = "../scenarios/live.rs"]
+mod live;
+#[path = "../scenarios/mode.rs"]
+mod mode;
+mod sctp;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "golden files are written on the host")]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use portolan_testkit::Lab;
+
+/// One for all tests, and for one at a time. A test that fails leaves it in a state that the next one replaces.
+fn lab() -> MutexGuard<'static, Lab> {
+    static LAB: OnceLock<Mutex<Lab>> = OnceLock::new();
+    let lab = LAB.get_or_init(|| Mutex::new(Lab::new().expect("the VM has all that a lab needs")));
+    lab.lock().unwrap_or_else(PoisonError::into_inner)
+}
