@@ -15,6 +15,7 @@ pub mod namespace;
 pub mod netlink;
 pub mod nftables;
 pub mod signal;
+pub mod sysctl;
 
 pub use error::{Error, Refusal, Result};
 pub use memory::{release_unused_memory, resident_bytes, share_one_heap};

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use portolan_kernel::{addresses, ipvs};
+use portolan_kernel::addresses;
+use portolan_kernel::ipvs::{Ipvs, Requests, ServerAddress};
 
 use super::{Doing, Trouble};
 
@@ -26,11 +27,14 @@ pub(super) fn of_device(device: &str) -> Doing<Vec<VirtualServer>> {
 }
 
 pub(super) fn remove(servers: &[VirtualServer]) -> Doing<Vec<String>> {
-    let remove_one = |server: &VirtualServer| {
-        let attempted = format!("removing the virtual server {}", server.address);
-        ipvs::delete_virtual_server(server.address, server.protocol).map_err(|error| Trouble::new(attempted, error))
-    };
-    servers.iter().map(|server| remove_one(server).map(|_| format!("virtual server {}", server.address))).collect()
+    let trouble = |error| Trouble::new("removing virtual servers", error);
+    let Some(mut ipvs) = Ipvs::open().map_err(trouble)? else { return Ok(Vec::new()) };
+    let mut requests = Requests::default();
+    for server in servers {
+        requests.delete_server(ServerAddress { address: server.address, protocol: server.protocol });
+    }
+    ipvs.perform(requests).map_err(trouble)?;
+    Ok(servers.iter().map(|server| format!("virtual server {}", server.address)).collect())
 }
 
 fn listing() -> Doing<String> {

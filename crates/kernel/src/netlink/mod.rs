@@ -4,11 +4,13 @@ mod attribute;
 mod descriptor;
 mod message;
 mod reply;
+mod series;
 mod socket;
 
 pub use attribute::{Attribute, Attributes};
 pub use message::{Header, MessageWriter};
 pub use reply::{Acknowledgement, Message, Messages};
+pub use series::Series;
 pub use socket::{Interruption, Received, Socket};
 
 /// Flags of a message header (`linux/netlink.h`).

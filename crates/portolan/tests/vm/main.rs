@@ -2,6 +2,7 @@
 //!
 //! Emulation makes every process that is started slow, so that all scenarios share one lab.
 
+mod kernel;
 #[path = "../scenarios/live.rs"]
 mod live;
 #[path = "../scenarios/mode.rs"]

@@ -51,7 +51,8 @@ fn clear(program: &str) {
         for words in [["-F"], ["-X"]] {
             for family in ["", "6"] {
                 let program = program.replacen("ip", &format!("ip{family}"), 1);
-                lab.host(topology::NODE).command(&[&program, "-t", table, words[0]]).unwrap();
+                let cleared = lab.host(topology::NODE).command(&[&program, "-t", table, words[0]]);
+                cleared.expect("the table can be cleared");
             }
         }
     }

@@ -1,0 +1,204 @@
+//! IP sets (`ipset list`), by netfilter's netlink.
+
+mod codec;
+mod entry;
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
+
+pub use entry::{Entry, SetProtocol};
+
+const SUBSYSTEM: u16 = 6;
+/// `struct nfgenmsg`; the family does not matter to requests that name a set.
+const PROTOCOL_HEADER: [u8; 4] = [2, 0, 0, 0];
+/// `IPSET_ERR_BUSY`: a rule still refers to the set.
+const BUSY: i32 = 4103;
+
+mod command {
+    pub(super) const CREATE: u16 = 2;
+    pub(super) const DESTROY: u16 = 3;
+    pub(super) const FLUSH: u16 = 4;
+    pub(super) const LIST: u16 = 7;
+    pub(super) const ADD: u16 = 9;
+    pub(super) const DELETE: u16 = 10;
+    /// Asks for one set's header, which is the cheapest way to learn whether it is there.
+    pub(super) const HEADER: u16 = 12;
+}
+
+/// What a set holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SetType {
+    HashIp,
+    HashIpPort,
+    HashIpPortIp,
+    HashIpPortNet,
+    /// All ports from 0 to 65535.
+    BitmapPort,
+}
+
+impl SetType {
+    pub const ALL: [Self; 5] =
+        [Self::HashIp, Self::HashIpPort, Self::HashIpPortIp, Self::HashIpPortNet, Self::BitmapPort];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HashIp => "hash:ip",
+            Self::HashIpPort => "hash:ip,port",
+            Self::HashIpPortIp => "hash:ip,port,ip",
+            Self::HashIpPortNet => "hash:ip,port,net",
+            Self::BitmapPort => "bitmap:port",
+        }
+    }
+
+    /// The form of the type that Linux 3.19 has, which all kernels since and all programs know.
+    fn revision(self) -> u8 {
+        match self {
+            Self::HashIp => 4,
+            Self::HashIpPort | Self::HashIpPortIp => 5,
+            Self::HashIpPortNet => 7,
+            Self::BitmapPort => 3,
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for SetType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A set and all that is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// `None` for a type that is not known here.
+    pub kind: Option<SetType>,
+    pub is_ipv6: bool,
+    pub entries: Vec<Entry>,
+}
+
+/// The IP sets of the network namespace that the handle was opened in.
+pub struct IpSets {
+    socket: Socket,
+    sent: usize,
+}
+
+impl IpSets {
+    pub fn open() -> Result<Self> {
+        Ok(IpSets { socket: Socket::open(libc::NETLINK_NETFILTER)?, sent: 0 })
+    }
+
+    /// How many requests this handle has sent in its life.
+    pub fn requests_sent(&self) -> usize {
+        self.sent
+    }
+
+    /// Whether there is a set of that name; false also if the kernel has no sets at all.
+    pub fn exists(&mut self, name: &str) -> Result<bool> {
+        found(self.request(command::HEADER, name, &format!("reading the IP set {name}")))
+    }
+
+    /// Deletes the set; false if there was none.
+    pub fn destroy(&mut self, name: &str) -> Result<bool> {
+        found(self.request(command::DESTROY, name, &format!("the deletion of the IP set {name}")))
+    }
+
+    /// Takes everything out of the set; false if there was none.
+    pub fn flush(&mut self, name: &str) -> Result<bool> {
+        found(self.request(command::FLUSH, name, &format!("emptying the IP set {name}")))
+    }
+
+    /// `None` if there is no such set.
+    pub fn list(&mut self, name: &str) -> Result<Option<Set>> {
+        let mut request = MessageWriter::default();
+        request.message(header(command::LIST), &PROTOCOL_HEADER, |writer| codec::write_name(writer, name));
+        self.sent += 1;
+        let gather = |set: &mut Option<Set>, message: &Message<'_>| codec::read_set(message, set);
+        match self.socket.dump(&mut request, &format!("reading the IP set {name}"), gather) {
+            Err(error) if is_absent(&error) => Ok(None),
+            answer => answer,
+        }
+    }
+
+    /// Does all that was asked, in its order.
+    pub fn perform(&mut self, requests: Requests) -> Result<()> {
+        self.sent += requests.0.len();
+        self.socket.perform(requests.0, "a change of IP sets").map(drop)
+    }
+
+    fn request(&mut self, command: u16, name: &str, attempted: &str) -> Result<()> {
+        let mut request = MessageWriter::default();
+        request.message(header(command), &PROTOCOL_HEADER, |writer| codec::write_name(writer, name));
+        // Without this, newer kernels call it a success to delete what is not there.
+        request.add_flags_to_last(flags::EXCLUSIVE);
+        self.sent += 1;
+        self.socket.request(&mut request, attempted).map(drop)
+    }
+}
+
+/// Changes to sets. What is there already, or gone already, is no error.
+#[derive(Default)]
+pub struct Requests(Series);
+
+impl Requests {
+    pub fn create(&mut self, name: &str, kind: SetType, is_ipv6: bool) {
+        let what = format!("create set {name} of type {kind}");
+        self.0.push(what, &[], header(command::CREATE), &PROTOCOL_HEADER, |writer| {
+            codec::write_creation(writer, name, kind, is_ipv6);
+        });
+    }
+
+    pub fn destroy(&mut self, name: &str) {
+        let what = format!("destroy set {name}");
+        self.0.push(what, &[libc::ENOENT], header(command::DESTROY), &PROTOCOL_HEADER, |writer| {
+            codec::write_name(writer, name);
+        });
+    }
+
+    pub fn add(&mut self, name: &str, entry: &Entry) {
+        self.entry(command::ADD, "add", name, entry);
+    }
+
+    pub fn delete(&mut self, name: &str, entry: &Entry) {
+        self.entry(command::DELETE, "delete", name, entry);
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn entry(&mut self, command: u16, verb: &str, name: &str, entry: &Entry) {
+        let what = format!("{verb} {entry} in set {name}");
+        self.0.push(what, &[], header(command), &PROTOCOL_HEADER, |writer| codec::write_entry(writer, name, entry));
+    }
+}
+
+fn header(command: u16) -> Header {
+    Header { kind: SUBSYSTEM << 8 | command, flags: flags::REQUEST }
+}
+
+/// A rule still refers to the set, so that it cannot be deleted yet.
+pub fn is_in_use(error: &Error) -> bool {
+    error.errno() == Some(BUSY)
+}
+
+/// The kernel answers EINVAL for a whole subsystem that it does not have.
+fn is_absent(error: &Error) -> bool {
+    matches!(error.errno(), Some(libc::ENOENT | libc::EINVAL))
+}
+
+fn found(answer: Result<()>) -> Result<bool> {
+    match answer {
+        Err(error) if is_absent(&error) => Ok(false),
+        answer => answer.map(|()| true),
+    }
+}
