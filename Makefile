@@ -35,7 +35,7 @@ test-host: packages root
 test-vm: root
 	@scripts/install-packages $(VM_PACKAGES)
 	@tests/vm/build
-	$(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 1
+	$(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 
 test-cluster: packages root
 	@tests/cluster/build

@@ -56,7 +56,6 @@ use Kind::{Boolean, Duration, Gates, Integer, List, Number, Patterns, Quantity, 
 use Use::{None as NoUse, Works};
 
 const WINDOWS: Use = NoUse("for Windows");
-const IPVS: Use = NoUse("for ipvs mode, which is not built yet");
 const ALPHA_LOG: Use = NoUse("the log goes to standard error, unbuffered");
 
 const fn field(
@@ -94,7 +93,7 @@ pub const FIELDS: &[Field] = &[
     field("bindAddressHardFail", Boolean, "false", Absent, Works("exit if one of these addresses cannot be bound, instead of trying again"), "true"),
     field("enableProfiling", Boolean, "false", Absent, Works("serve /debug pages at the metrics address"), "true"),
     field("showHiddenMetricsForVersion", Text, "", Absent, NoUse("no metric is hidden"), "1.36"),
-    field("mode", Text, "", Absent, Works("nftables; empty means nftables; iptables and ipvs run as nftables and say so"), "nftables"),
+    field("mode", Text, "", Absent, Works("which mode runs; empty means nftables, and a mode that this machine cannot run becomes nftables, with a warning"), "nftables"),
     field("iptables.masqueradeBit", Integer, "14", Absent, Works("the bit of the packet mark that means masquerade, unless mode is nftables"), "5"),
     field("iptables.masqueradeAll", Boolean, "false", Absent, Works("masquerade everything sent to ClusterIPs, unless mode is nftables"), "true"),
     field("iptables.localhostNodePorts", Boolean, "true", Absent, Works("node ports answer at 127.0.0.1, if mode is iptables or empty and nodePortAddresses includes it"), "false"),
@@ -102,12 +101,12 @@ pub const FIELDS: &[Field] = &[
     field("iptables.minSyncPeriod", Duration, "1s", Zero, Works("least time between two writes, unless mode is nftables or ipvs; the default counts in mode iptables only, and means 0s otherwise"), "2s"),
     field("ipvs.syncPeriod", Duration, "30s", Zero, Works("as iptables.syncPeriod, if mode is ipvs"), "20s"),
     field("ipvs.minSyncPeriod", Duration, "0s", Absent, Works("as iptables.minSyncPeriod, if mode is ipvs"), "2s"),
-    field("ipvs.scheduler", Text, "", Absent, IPVS, "wrr"),
-    field("ipvs.excludeCIDRs", List, "", Absent, IPVS, "192.0.2.0/24"),
-    field("ipvs.strictARP", Boolean, "false", Absent, IPVS, "true"),
-    field("ipvs.tcpTimeout", Duration, "0s", Absent, IPVS, "5m"),
-    field("ipvs.tcpFinTimeout", Duration, "0s", Absent, IPVS, "5m"),
-    field("ipvs.udpTimeout", Duration, "0s", Absent, IPVS, "5m"),
+    field("ipvs.scheduler", Text, "", Absent, Works("how virtual servers pick an endpoint, if mode is ipvs; rr if empty, and a mistake if the kernel does not have it"), "wrr"),
+    field("ipvs.excludeCIDRs", List, "", Absent, Works("virtual servers in these ranges are never deleted, if mode is ipvs"), "192.0.2.0/24"),
+    field("ipvs.strictARP", Boolean, "false", Absent, Works("sets arp_ignore to 1 and arp_announce to 2, if mode is ipvs"), "true"),
+    field("ipvs.tcpTimeout", Duration, "0s", Absent, Works("how long IPVS remembers idle TCP connections, if mode is ipvs; 0s leaves what is set"), "5m"),
+    field("ipvs.tcpFinTimeout", Duration, "0s", Absent, Works("the same after a FIN"), "5m"),
+    field("ipvs.udpTimeout", Duration, "0s", Absent, Works("the same for UDP"), "5m"),
     field("nftables.masqueradeBit", Integer, "14", Absent, Works("the bit of the packet mark that means masquerade, if mode is nftables"), "6"),
     field("nftables.masqueradeAll", Boolean, "false", Absent, Works("masquerade everything sent to ClusterIPs, if mode is nftables"), "true"),
     field("nftables.syncPeriod", Duration, "30s", Zero, Works("as iptables.syncPeriod, if mode is nftables"), "20s"),

@@ -7,6 +7,7 @@
 
 mod flows;
 pub mod iptables;
+pub mod ipvs;
 pub mod nftables;
 mod objects;
 pub mod peers;

@@ -12,8 +12,11 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Every type, in both families, with entries as `ipset` prints them.
-fn samples() -> Vec<(&'static str, SetType, bool, Vec<(Entry, &'static str)>)> {
+/// The name, what it holds, whether IPv6, and entries as `ipset` prints them.
+type Sample = (&'static str, SetType, bool, Vec<(Entry, &'static str)>);
+
+/// Every type, in both families.
+fn samples() -> Vec<Sample> {
     let (v4, v6) = (address("10.96.0.10"), address("fd00:96::a"));
     let (tcp, sctp) = (SetProtocol::Tcp, SetProtocol::Sctp);
     vec![

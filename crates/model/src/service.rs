@@ -22,6 +22,8 @@ pub struct Service {
     pub external_policy: TrafficPolicy,
     /// Session affinity by client address, with its sliding timeout in seconds.
     pub affinity_seconds: Option<u32>,
+    /// How IPVS picks an endpoint, where the mode has a choice (annotation `portolan.io/scheduler`).
+    pub scheduler: Option<Arc<str>>,
     pub health_check_node_port: Option<u16>,
     /// What an ExternalName Service points to.
     pub external_name: Option<Arc<str>>,
@@ -41,6 +43,7 @@ impl Service {
             internal_policy: TrafficPolicy::Cluster,
             external_policy: TrafficPolicy::Cluster,
             affinity_seconds: None,
+            scheduler: None,
             health_check_node_port: None,
             external_name: None,
         }

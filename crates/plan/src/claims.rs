@@ -7,6 +7,8 @@ use std::net::IpAddr;
 
 use portolan_model::{Family, OrdSet, Protocol, ServiceName};
 
+use crate::Plan;
+use crate::node::NodePlan;
 use crate::service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 
 /// Ordered so that all claims to one address and port stand together, the winner first.
@@ -53,24 +55,44 @@ impl Claims {
         first.is_for(family, address, protocol).then(|| first.clone())
     }
 
-    /// The other Services that ask for the same address and port.
-    pub(crate) fn rivals(&self, claim: &Claim) -> Vec<ServiceName> {
+    /// The other Services that ask for the same address and port, and those whose node port it takes from them.
+    pub(crate) fn rivals(&self, claim: &Claim, node: &NodePlan) -> Vec<ServiceName> {
+        let mut rivals = self.others(claim, claim.address);
+        if let FrontendAddress::Vip(address, port) = claim.address
+            && node.virtual_servers
+            && node.owns(address)
+        {
+            rivals.extend(self.others(claim, FrontendAddress::NodePort(port)));
+        }
+        rivals
+    }
+
+    fn others(&self, claim: &Claim, address: FrontendAddress) -> Vec<ServiceName> {
         self.0
-            .range(Claim::least(claim.family, claim.address, claim.protocol)..)
-            .take_while(|other| other.is_for(claim.family, claim.address, claim.protocol))
+            .range(Claim::least(claim.family, address, claim.protocol)..)
+            .take_while(|other| other.is_for(claim.family, address, claim.protocol))
             .map(|other| &other.holder.name.service)
             .filter(|service| **service != claim.holder.name.service)
             .cloned()
             .collect()
     }
 
-    /// Whether the address is one that belongs to Services alone.
-    pub fn owns_address(&self, address: IpAddr) -> bool {
+    /// Whether there is a claim to the address, at any port, by a frontend of such a kind.
+    pub fn any_at(&self, address: IpAddr, is_meant: impl Fn(FrontendKind) -> bool) -> bool {
         let first = Claim::least(Family::of(address), FrontendAddress::Vip(address, 0), Protocol::Tcp);
         self.0
             .range(first..)
             .take_while(|claim| matches!(claim.address, FrontendAddress::Vip(other, _) if other == address))
-            .any(|claim| claim.kind.owns_address())
+            .any(|claim| is_meant(claim.kind))
+    }
+}
+
+impl Plan {
+    /// Whether the address is one that belongs to Services alone, so that its other ports are refused. Where all addresses
+    /// of Services are the node's own, that would otherwise lead to the node's own programs.
+    pub fn owns_address(&self, address: IpAddr) -> bool {
+        let bound = self.node.virtual_servers && !self.node.owns(address);
+        self.claims.any_at(address, |kind| kind.owns_address() || bound)
     }
 }
 
@@ -81,13 +103,26 @@ impl ServicePlan {
         held.chain(lost).map(|(address, kind)| Claim::new(address, kind, self.key.clone()))
     }
 
-    pub(crate) fn give_up_lost_frontends(&mut self, claims: &Claims) {
+    pub(crate) fn give_up_lost_frontends(&mut self, claims: &Claims, node: &NodePlan) {
         let (held, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.frontends)
             .into_iter()
             .map(|frontend| (claims.holder(self.key.family, frontend.address, self.protocol()), frontend))
             .partition(|(holder, _)| holder.as_ref().is_none_or(|claim| claim.holder == self.key));
         self.frontends = held.into_iter().map(|(_, frontend)| frontend).collect();
         self.conflicts = lost.into_iter().filter_map(|(holder, frontend)| conflict(holder?, &frontend)).collect();
+        self.taken_addresses = if node.virtual_servers { self.taken_addresses(claims, node) } else { [].into() };
+    }
+
+    fn taken_addresses(&self, claims: &Claims, node: &NodePlan) -> Box<[IpAddr]> {
+        let node_port = self.frontends.iter().find_map(|frontend| match frontend.address {
+            FrontendAddress::NodePort(port) => Some(port),
+            FrontendAddress::Vip(..) => None,
+        });
+        let Some(port) = node_port else { return [].into() };
+        let is_taken = |address: &IpAddr| {
+            claims.holder(self.key.family, FrontendAddress::Vip(*address, port), self.protocol()).is_some()
+        };
+        node.node_port_addresses(self.key.family).filter(is_taken).collect()
     }
 }
 

@@ -17,6 +17,9 @@ pub struct PlanConfig {
     pub allow_external_ips: bool,
     /// Whether connections end on this node and are carried on from here by the daemon (userspace mode).
     pub relayed: bool,
+    /// Whether addresses are served by virtual servers of the node (ipvs): every address of a Service is one of the
+    /// node's own, and has one pool for all who ask.
+    pub virtual_servers: bool,
 }
 
 impl Default for PlanConfig {
@@ -28,6 +31,7 @@ impl Default for PlanConfig {
             loopback_node_ports: false,
             allow_external_ips: true,
             relayed: false,
+            virtual_servers: false,
         }
     }
 }

@@ -38,10 +38,12 @@ fn decide_port(
         key: PortKey { name: Arc::new(name), family },
         frontends: context.frontends(cluster_ip, &pools),
         conflicts: [].into(),
+        taken_addresses: [].into(),
         cluster: pools.cluster,
         local: pools.local,
         draining: pools.draining,
         affinity_seconds: service.affinity_seconds,
+        scheduler: service.scheduler.clone(),
         health_check_port: health::port(service, family),
     }
 }

@@ -72,9 +72,10 @@ impl<'a> Context<'a> {
         }
         // Pods and the node are inside the cluster, so that a policy on outside traffic does not bind them: they
         // reach every endpoint, as though they had come through the load balancer.
-        let pod = self.route(anywhere, false);
-        let outside = self.route(self.forward(Pool::Local, pools), false);
-        self.routes(pod, masqueraded, outside)
+        let local = self.forward(Pool::Local, pools);
+        // A virtual server does not know who asks, so that those inside share the pool of those outside, if it has any.
+        let inside = if self.node.virtual_servers && matches!(local, Verdict::Forward(_)) { local } else { anywhere };
+        self.routes(self.route(inside, false), self.route(inside, true), self.route(local, false))
     }
 
     /// A relay is the client of every endpoint.

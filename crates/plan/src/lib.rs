@@ -108,10 +108,10 @@ impl Plan {
         let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
         for claim in old {
             self.claims.withdraw(&claim);
-            rivals.extend(self.claims.rivals(&claim));
+            rivals.extend(self.claims.rivals(&claim, &self.node));
         }
         for claim in ports.iter().flat_map(ServicePlan::claims) {
-            rivals.extend(self.claims.rivals(&claim));
+            rivals.extend(self.claims.rivals(&claim, &self.node));
             self.claims.stake(claim);
         }
     }
@@ -137,7 +137,7 @@ impl Plan {
     fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
         let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
         for mut port in ports {
-            port.give_up_lost_frontends(&self.claims);
+            port.give_up_lost_frontends(&self.claims, &self.node);
             stale.remove(&port.key);
             self.put(port);
         }

@@ -25,6 +25,7 @@ pub struct NodePlan {
     pub relayed: bool,
     /// There are so many endpoints that rules had better be short.
     pub is_large: bool,
+    pub virtual_servers: bool,
     pub families: [FamilyPlan; 2],
 }
 
@@ -77,6 +78,7 @@ impl NodePlan {
             allow_external_ips: config.allow_external_ips,
             relayed: config.relayed,
             is_large: false,
+            virtual_servers: config.virtual_servers,
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
                 node_ports: node_port_match(node, config, family),
@@ -87,12 +89,19 @@ impl NodePlan {
     }
 
     /// Whether Services come out the same on both: they depend on who the node is and on how pods are told apart, but
-    /// not on the addresses that interfaces happen to have, which change with every pod.
+    /// not on the addresses that interfaces happen to have, which change with every pod. Virtual servers have them all.
     pub fn treats_services_like(&self, other: &Self) -> bool {
         let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
-        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.relayed);
-        identity(self) == identity(other) && settings(self) == settings(other) && pods(self) == pods(other)
+        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.relayed, node.virtual_servers);
+        let own = |node: &Self| {
+            let served = || Family::BOTH.map(|it| node.node_port_addresses(it).collect::<Vec<_>>());
+            node.virtual_servers.then(|| (node.addresses.clone(), served()))
+        };
+        own(self) == own(other)
+            && identity(self) == identity(other)
+            && settings(self) == settings(other)
+            && pods(self) == pods(other)
     }
 
     /// What belongs together in SCTP (messages, streams, several addresses) would come apart in a relay.

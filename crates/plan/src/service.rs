@@ -14,11 +14,16 @@ pub struct ServicePlan {
     pub frontends: Box<[Frontend]>,
     /// Frontends that another Service holds.
     pub conflicts: Box<[Conflict]>,
+    /// With virtual servers: addresses of the node at which the number of the node port is an address and port of some
+    /// Service, which comes first.
+    pub taken_addresses: Box<[IpAddr]>,
     pub cluster: Box<[Endpoint]>,
     pub local: Box<[Endpoint]>,
     /// Endpoints that get no new connections but still answer old ones.
     pub draining: Box<[Endpoint]>,
     pub affinity_seconds: Option<u32>,
+    /// How IPVS picks an endpoint, if the Service says so.
+    pub scheduler: Option<Arc<str>>,
     /// Load balancers ask this port of the node whether it serves the Service.
     pub health_check_port: Option<u16>,
 }

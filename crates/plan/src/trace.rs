@@ -111,7 +111,7 @@ fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {
 /// The destination is no frontend. It may still be an address that only Services may use.
 fn unclaimed(plan: &Plan, packet: &Packet, steps: &mut Vec<Step>) -> Fate {
     let ranges = &plan.node.family(Family::of(packet.destination)).service_ranges;
-    let refusal = if plan.claims.owns_address(packet.destination) {
+    let refusal = if plan.owns_address(packet.destination) {
         Refusal::Reject(Reason::UnknownPort)
     } else if ranges.iter().any(|range| range.contains(&packet.destination)) {
         Refusal::Drop(Reason::UnallocatedAddress)

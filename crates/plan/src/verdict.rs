@@ -133,7 +133,7 @@ pub enum Reason {
     NoLocalEndpoints,
     /// The client is not in `loadBalancerSourceRanges`.
     SourceNotAllowed,
-    /// The address is a live ClusterIP, but no Service has this port on it.
+    /// The address belongs to Services alone, but none has this port on it.
     UnknownPort,
     /// The address is in the service range, but no Service has it.
     UnallocatedAddress,
@@ -157,7 +157,7 @@ impl Reason {
             Self::NoEndpoints => "no endpoint of the Service is ready, nor terminating and still serving",
             Self::NoLocalEndpoints => "the traffic policy is Local and no usable endpoint runs on this node",
             Self::SourceNotAllowed => "the client's address is in none of spec.loadBalancerSourceRanges",
-            Self::UnknownPort => "the address is a ClusterIP, but its Service has no such port and protocol",
+            Self::UnknownPort => "the address belongs to Services alone, and they have no such port and protocol",
             Self::UnallocatedAddress => "the address is in the service range, but no Service has it",
             Self::UnsupportedProtocol => "userspace mode carries TCP and UDP only; other modes serve SCTP",
         }

@@ -5,7 +5,7 @@ mod history;
 use std::sync::Arc;
 
 use history::{beginning, config, happen, history};
-use portolan_plan::{Plan, plan};
+use portolan_plan::{Plan, PlanConfig, plan};
 use proptest::prelude::*;
 
 proptest! {
@@ -18,6 +18,17 @@ proptest! {
             happen(&mut snapshot, happening);
             last = plan(&snapshot, &last, &config());
             prop_assert!(last == plan(&snapshot, &Plan::default(), &config()));
+        }
+    }
+
+    #[test]
+    fn so_it_is_with_virtual_servers(history in history()) {
+        let config = PlanConfig { virtual_servers: true, ..config() };
+        let (mut snapshot, mut last) = (beginning(), Plan::default());
+        for happening in &history {
+            happen(&mut snapshot, happening);
+            last = plan(&snapshot, &last, &config);
+            prop_assert!(last == plan(&snapshot, &Plan::default(), &config));
         }
     }
 

@@ -72,6 +72,7 @@ pub fn plan_config(flags: &TrafficFlags) -> anyhow::Result<PlanConfig> {
         loopback_node_ports: flags.iptables_localhost_nodeports,
         allow_external_ips: true,
         relayed: flags.proxy_mode == Mode::Userspace,
+        virtual_servers: flags.proxy_mode == Mode::Ipvs,
     })
 }
 

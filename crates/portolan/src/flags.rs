@@ -89,6 +89,9 @@ pub struct ProxyFlags {
     /// The bit of the packet mark that means "masquerade" [default: that of the configuration]
     #[arg(long, value_name = "0-31", value_parser = clap::value_parser!(u8).range(0..32))]
     pub masquerade_bit: Option<u8>,
+    /// In ipvs mode: how long an endpoint that is gone keeps connections that do not end; 0s means for ever
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    pub ipvs_drain_timeout: Duration,
     #[command(flatten)]
     pub control: ControlFlags,
     /// Serve names as well, at this address of the node (169.254.20.10 by habit; it is added to the loopback interface)
@@ -156,12 +159,16 @@ pub struct TrafficFlags {
     /// The bit of the packet mark that means "masquerade"
     #[arg(long, value_name = "0-31", default_value_t = 14, value_parser = clap::value_parser!(u8).range(0..32))]
     pub masquerade_bit: u8,
+    /// In ipvs mode: how a virtual server picks an endpoint, unless its Service says (portolan.io/scheduler)
+    #[arg(long, value_name = "NAME", default_value = "rr")]
+    pub ipvs_scheduler: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     Nftables,
     Iptables,
+    Ipvs,
     Userspace,
 }
 
@@ -170,6 +177,7 @@ impl Mode {
         match self {
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
+            Self::Ipvs => "ipvs",
             Self::Userspace => "userspace",
         }
     }

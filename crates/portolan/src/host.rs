@@ -3,14 +3,19 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use portolan_dataplane::ipvs::DEVICE;
 use portolan_kernel::addresses::interface_addresses;
 use portolan_model::{Family, Node, Snapshot};
 
-/// Every address of every interface, but for link-local ones: each pod's link brings one, and nobody serves on them. An
+/// Every address of every interface, but for link-local ones: each pod's link brings one, and nobody serves on them. Those
+/// of Services, which ipvs mode has on a device of their own, are not the machine's. An
 /// error leaves the list empty, with a word: node ports then follow the Node object alone.
 pub fn addresses() -> Vec<IpAddr> {
     match interface_addresses() {
-        Ok(addresses) => addresses.into_iter().map(|it| it.address).filter(|it| !is_link_local(*it)).collect(),
+        Ok(addresses) => {
+            let own = addresses.into_iter().filter(|it| it.name != DEVICE && !is_link_local(it.address));
+            own.map(|it| it.address).collect()
+        }
         Err(error) => {
             tracing::warn!("the addresses of this machine are unknown: {error}");
             Vec::new()

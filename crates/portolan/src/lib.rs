@@ -11,6 +11,7 @@ pub mod dns;
 pub mod duties;
 pub mod flags;
 pub mod host;
+mod ipvs;
 mod klog;
 mod log;
 mod mode;

@@ -2,6 +2,7 @@
 
 use portolan_config::{AskedMode, Notice};
 use portolan_dataplane::tables;
+use portolan_kernel::ipvs::Ipvs;
 
 use crate::flags::Mode;
 
@@ -10,7 +11,7 @@ const RUNS_AS: [(AskedMode, Mode); 7] = [
     (AskedMode::Unset, Mode::Nftables),
     (AskedMode::Nftables, Mode::Nftables),
     (AskedMode::Iptables, Mode::Iptables),
-    (AskedMode::Ipvs, Mode::Nftables),
+    (AskedMode::Ipvs, Mode::Ipvs),
     (AskedMode::Userspace, Mode::Userspace),
     (AskedMode::Kernelspace, Mode::Nftables),
     (AskedMode::Ebpf, Mode::Nftables),
@@ -18,17 +19,30 @@ const RUNS_AS: [(AskedMode, Mode); 7] = [
 
 /// The mode that runs, and what the operator should know about that.
 pub(crate) fn chosen(asked: AskedMode) -> (Mode, Option<Notice>) {
-    decide(asked, tables::is_installed())
+    let has_ipvs = asked == AskedMode::Ipvs && Ipvs::open().is_ok_and(|ipvs| ipvs.is_some());
+    decide(asked, Offers { iptables: tables::is_installed(), ipvs: has_ipvs })
 }
 
-/// An image without programs still serves a cluster whose configuration asks for iptables.
-fn decide(asked: AskedMode, has_iptables: bool) -> (Mode, Option<Notice>) {
+/// What this machine has.
+#[derive(Clone, Copy)]
+struct Offers {
+    iptables: bool,
+    ipvs: bool,
+}
+
+/// An image without programs still serves a cluster whose configuration asks for iptables, and so does a kernel without
+/// IPVS one whose configuration asks for that.
+fn decide(asked: AskedMode, offers: Offers) -> (Mode, Option<Notice>) {
     let runs = RUNS_AS.iter().find(|(mode, _)| *mode == asked).map_or(Mode::Nftables, |(_, runs)| *runs);
-    if matches!(runs, Mode::Iptables | Mode::Userspace) && !has_iptables {
-        return (
-            Mode::Nftables,
-            Some(substitute(asked, Mode::Nftables, "the programs of iptables are not installed here")),
-        );
+    let lacks = match runs {
+        Mode::Ipvs if !offers.ipvs => Some("this kernel has no IPVS (module ip_vs)"),
+        Mode::Iptables | Mode::Userspace | Mode::Ipvs if !offers.iptables => {
+            Some("the programs of iptables are not installed here")
+        }
+        _ => None,
+    };
+    if let Some(because) = lacks {
+        return (Mode::Nftables, Some(substitute(asked, Mode::Nftables, because)));
     }
     let notice = match asked {
         _ if asked.name() == runs.name() => None,
@@ -50,17 +64,20 @@ fn substitute(asked: AskedMode, runs: Mode, because: &str) -> Notice {
 mod tests {
     use super::*;
 
+    const EVERYTHING: Offers = Offers { iptables: true, ipvs: true };
+    const NOTHING: Offers = Offers { iptables: false, ipvs: false };
+
     #[test]
     fn every_mode_runs_as_something_and_a_substitute_is_told() {
         for asked in AskedMode::ALL {
             assert!(RUNS_AS.iter().any(|(mode, _)| *mode == asked), "{asked:?}");
-            for has_iptables in [true, false] {
-                let (runs, notice) = decide(asked, has_iptables);
+            for (iptables, ipvs) in [(true, true), (true, false), (false, true), (false, false)] {
+                let (runs, notice) = decide(asked, Offers { iptables, ipvs });
                 assert_eq!(notice.is_some(), runs.name() != asked.name(), "{asked:?}");
             }
         }
-        assert_eq!(decide(AskedMode::Iptables, true).0, Mode::Iptables);
-        assert_eq!(decide(AskedMode::Iptables, false).0, Mode::Nftables);
-        assert_eq!(decide(AskedMode::Userspace, true).0, Mode::Userspace);
+        assert_eq!(decide(AskedMode::Iptables, EVERYTHING).0, Mode::Iptables);
+        assert_eq!(decide(AskedMode::Iptables, NOTHING).0, Mode::Nftables);
+        assert_eq!(decide(AskedMode::Userspace, EVERYTHING).0, Mode::Userspace);
     }
 }

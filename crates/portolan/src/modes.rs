@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::iptables::{self, Iptables, IptablesKernel};
+use portolan_dataplane::ipvs::IpvsKernel;
 use portolan_dataplane::nftables::{self, Nftables, NftablesKernel};
 use portolan_dataplane::peers::Successor;
 use portolan_dataplane::tables::{self, RuleTally, Variant};
@@ -16,15 +17,17 @@ use portolan_plan::{Packet, Plan};
 
 use crate::daemon::programmer::Trust;
 use crate::flags::Mode;
+use crate::ipvs::{self, IpvsChoices};
 
 /// How a mode is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModeSettings {
     pub(crate) mode: Mode,
     pub(crate) masquerade_bit: u8,
     pub(crate) traffic_counters: bool,
     /// How long a UDP client of userspace mode may be idle.
     pub(crate) udp_idle: Duration,
+    pub(crate) ipvs: IpvsChoices,
 }
 
 /// A mode at work.
@@ -54,12 +57,13 @@ pub(crate) trait Worker: Send {
 
 pub(crate) fn open(settings: ModeSettings) -> Result<Box<dyn Worker>, Error> {
     Ok(match settings.mode {
-        Mode::Nftables => Box::new(Reconciler::new(nftables(settings), NftablesKernel::open()?)),
+        Mode::Nftables => Box::new(Reconciler::new(nftables(&settings), NftablesKernel::open()?)),
         Mode::Iptables => {
             let variant = variant()?;
             make_counters();
-            Box::new(Reconciler::new(iptables(settings), IptablesKernel::open(variant)?))
+            Box::new(Reconciler::new(iptables(&settings), IptablesKernel::open(variant)?))
         }
+        Mode::Ipvs => Box::new(ipvs::open(&settings, variant()?)?),
         Mode::Userspace => {
             let doors = Arc::new(Doors::open(Limits { udp_idle: settings.udp_idle, ..Limits::default() })?);
             Box::new(Reconciler::new(Userspace, UserspaceKernel::open(variant()?, doors)?))
@@ -73,7 +77,7 @@ impl Worker for Reconciler<Nftables, NftablesKernel> {
     }
 
     fn use_settings(&mut self, settings: ModeSettings) {
-        self.respell(nftables(settings));
+        self.respell(nftables(&settings));
     }
 
     fn port_id(&mut self) -> Option<u32> {
@@ -95,7 +99,7 @@ impl Worker for Reconciler<Iptables, IptablesKernel> {
     }
 
     fn use_settings(&mut self, settings: ModeSettings) {
-        self.respell(iptables(settings));
+        self.respell(iptables(&settings));
     }
 
     /// The programs of iptables come and go, each as a sender of its own.
@@ -148,7 +152,7 @@ impl Worker for Reconciler<Userspace, UserspaceKernel> {
     }
 }
 
-fn sync<D: Dataplane, K: Program<D>>(
+pub(crate) fn sync<D: Dataplane, K: Program<D>>(
     reconciler: &mut Reconciler<D, K>,
     plan: &Plan,
     trust: Trust,
@@ -162,14 +166,14 @@ fn sync<D: Dataplane, K: Program<D>>(
     }
 }
 
-fn nftables(settings: ModeSettings) -> Nftables {
+fn nftables(settings: &ModeSettings) -> Nftables {
     let mode = Nftables::new(settings.masquerade_bit);
     if settings.traffic_counters { mode } else { mode.without_traffic_counters() }
 }
 
 const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
 
-fn iptables(settings: ModeSettings) -> Iptables {
+fn iptables(settings: &ModeSettings) -> Iptables {
     let mode = Iptables::new(settings.masquerade_bit);
     let is_liberal = std::fs::read_to_string(BE_LIBERAL).is_ok_and(|value| value.trim() != "0");
     let mode = if is_liberal { mode.without_dropping_invalid() } else { mode };
@@ -234,15 +238,21 @@ pub(crate) fn spelling(settings: ModeSettings, doors: Option<Arc<Doors>>) -> Box
     match settings.mode {
         Mode::Nftables => Box::new(Spelled {
             name,
-            dataplane: nftables(settings),
+            dataplane: nftables(&settings),
             listing: nftables::listing,
             open: Box::new(|| Ok(Box::new(NftablesKernel::open()?))),
         }),
         Mode::Iptables => Box::new(Spelled {
             name,
-            dataplane: iptables(settings),
+            dataplane: iptables(&settings),
             listing: iptables::listing,
             open: Box::new(|| Ok(Box::new(IptablesKernel::open(variant()?)?))),
+        }),
+        Mode::Ipvs => Box::new(Spelled {
+            name,
+            dataplane: ipvs::offline(&settings),
+            listing: portolan_dataplane::ipvs::listing,
+            open: Box::new(|| Ok(Box::new(IpvsKernel::open(variant()?)?))),
         }),
         Mode::Userspace => Box::new(Spelled {
             name,

@@ -11,6 +11,8 @@ use ipnet::IpNet;
 use portolan_config::{
     AskedMode, Document, Flag, Given, Notice, Read, Value, from_file, from_flags, is_on, parse_range,
 };
+use portolan_dataplane::ipvs::IpvsSettings;
+use portolan_kernel::ipvs::Timeouts;
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 use portolan_source::Options;
 use portolan_source::cluster::Names;
@@ -18,6 +20,7 @@ use portolan_source::cluster::Names;
 use crate::config::{self, Keep};
 use crate::dns::DnsSettings;
 use crate::flags::{Mode, OutputFlags, ProxyFlags};
+use crate::ipvs::IpvsChoices;
 use crate::log::LogSettings;
 use crate::mode;
 use crate::modes::ModeSettings;
@@ -52,6 +55,7 @@ pub struct Settings {
     pub dns: Option<DnsSettings>,
     /// How long a UDP client of userspace mode may be idle.
     pub udp_idle: Duration,
+    pub ipvs: IpvsChoices,
     /// Take the place of the daemon that answers at the control socket.
     pub replace: bool,
     pub actions: Actions,
@@ -151,6 +155,7 @@ impl Settings {
             traffic_counters: flags.traffic_counters,
             dns: DnsSettings::beside_rules(&flags.dns, flags.dns_config.as_deref())?,
             udp_idle: udp_idle(given),
+            ipvs: ipvs(&document, flags.ipvs_drain_timeout),
             replace: flags.replace,
             actions: Actions {
                 cleanup: given.boolean("cleanup"),
@@ -188,7 +193,7 @@ impl Settings {
 
     pub(crate) fn mode_settings(&self) -> ModeSettings {
         let Self { mode, masquerade_bit, traffic_counters, udp_idle, .. } = *self;
-        ModeSettings { mode, masquerade_bit, traffic_counters, udp_idle }
+        ModeSettings { mode, masquerade_bit, traffic_counters, udp_idle, ipvs: self.ipvs.clone() }
     }
 
     pub fn node_name(&self) -> &str {
@@ -255,6 +260,23 @@ fn conntrack(document: &Document) -> ConntrackSettings {
     }
 }
 
+fn ipvs(document: &Document, drain_timeout: Duration) -> IpvsChoices {
+    let seconds = |path: &str| u32::try_from(document.span(path).duration().as_secs()).unwrap_or(u32::MAX);
+    IpvsChoices {
+        scheduler: document.text("ipvs.scheduler").to_owned(),
+        machine: IpvsSettings {
+            strict_arp: document.boolean("ipvs.strictARP"),
+            timeouts: Timeouts {
+                tcp: seconds("ipvs.tcpTimeout"),
+                tcp_fin: seconds("ipvs.tcpFinTimeout"),
+                udp: seconds("ipvs.udpTimeout"),
+            },
+        },
+        excluded: document.list("ipvs.excludeCIDRs").iter().filter_map(|text| parse_range(text)).collect(),
+        drain_timeout: Some(drain_timeout).filter(|it| !it.is_zero()),
+    }
+}
+
 /// What is not given is the default of kube-proxy's userspace mode of old.
 fn udp_idle(given: &Given) -> Duration {
     let flag = Flag::named("udp-timeout").expect("a test looks it up");
@@ -274,6 +296,7 @@ fn plan_config(document: &Document, is_takeover: bool, mode: Mode) -> (PlanConfi
         loopback_node_ports: is_iptables(document, is_takeover) && document.boolean("iptables.localhostNodePorts"),
         allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
         relayed: mode == Mode::Userspace,
+        virtual_servers: mode == Mode::Ipvs,
     };
     (plan, notice)
 }

@@ -35,6 +35,22 @@ fn affinity() {
 }
 
 #[test]
+fn a_scheduler_is_an_annotation_and_nonsense_in_it_harms_nothing_else() {
+    let text = |value: &str| {
+        let metadata = format!("metadata: {{name: web, annotations: {{portolan.io/scheduler: {value:?}}}}}");
+        format!("kind: Service\n{metadata}\nspec: {{ports: [{{port: 80}}]}}")
+    };
+    assert_eq!(service(&good(&text("lc")), "web").scheduler.as_deref(), Some("lc"));
+    assert_eq!(service(&good(&web(&[])), "web").scheduler, None);
+    for nonsense in ["LC", "rr; reboot", "much-too-long-a-name"] {
+        let (manifests, report) = load(&text(nonsense));
+        assert_eq!(service(&manifests, "web").scheduler, None);
+        let problems = printed(&report);
+        assert!(problems.contains("metadata.annotations[portolan.io/scheduler]"), "{problems}");
+    }
+}
+
+#[test]
 fn traffic_policies_count_where_they_mean_something() {
     let policies = |spec: &[&str]| {
         let service = service(&good(&web(spec)), "web");

@@ -1,8 +1,10 @@
-//! One line of a `packets` section: `SOURCE -> DESTINATION:PORT/PROTOCOL FATE`.
+//! One line of a `packets` section: `SOURCE -> DESTINATION:PORT/PROTOCOL FATE`, and behind a bar the fate in a mode that
+//! cannot do otherwise: `… FATE | ipvs FATE`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::scenario::MODES;
 use crate::topology;
 
 /// A packet and what must become of it.
@@ -13,6 +15,8 @@ pub struct PacketLine {
     pub destination: SocketAddr,
     pub protocol: Protocol,
     pub expected: Expected,
+    /// Fates in single modes.
+    pub exceptions: Vec<(String, Expected)>,
 }
 
 /// Where a packet comes from.
@@ -56,11 +60,30 @@ impl PacketLine {
             [source, "->", destination, ref fate @ ..] => {
                 let (destination, protocol) = parse_destination(destination)?;
                 let source = Source::parse(source, destination.ip())?;
-                let expected = Expected::parse(fate, destination.ip())?;
-                Ok(Some(PacketLine { line_number, source, destination, protocol, expected }))
+                let mut fates = fate.split(|word| *word == "|");
+                let expected = Expected::parse(fates.next().unwrap_or_default(), destination.ip())?;
+                let exceptions =
+                    fates.map(|words| parse_exception(words, destination.ip())).collect::<Result<_, _>>()?;
+                Ok(Some(PacketLine { line_number, source, destination, protocol, expected, exceptions }))
             }
             _ => Err(format!("expected `SOURCE -> ADDRESS:PORT/PROTOCOL FATE`, found `{}`", content.trim())),
         }
+    }
+}
+
+impl PacketLine {
+    /// The line as it is meant in one mode.
+    pub fn in_mode(&self, mode: &str) -> PacketLine {
+        let exception = self.exceptions.iter().find(|(name, _)| name == mode);
+        let expected = exception.map_or(&self.expected, |(_, expected)| expected).clone();
+        PacketLine { expected, ..self.clone() }
+    }
+}
+
+fn parse_exception(words: &[&str], destination: IpAddr) -> Result<(String, Expected), String> {
+    match words {
+        [mode, fate @ ..] if MODES.contains(mode) => Ok(((*mode).to_owned(), Expected::parse(fate, destination)?)),
+        _ => Err(format!("behind a bar comes one of {}, and a fate", MODES.join(", "))),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::packet::PacketLine;
 
 /// The sections that hold golden text: the modes of the dataplane.
-const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
+pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
 
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {

@@ -72,6 +72,15 @@ fn packets_carry_line_source_destination_and_fate() {
 }
 
 #[test]
+fn a_mode_may_have_a_fate_of_its_own() {
+    let text =
+        "# t\n-- objects.yaml --\n-- packets --\npod-a1 -> 10.96.0.10:81/tcp pass | ipvs reject unknown-port  # why\n";
+    let packet = &Scenario::parse("t", text).unwrap().steps[0].packets[0];
+    assert_eq!(packet.in_mode("nftables").expected, Expected::Pass);
+    assert_eq!(packet.in_mode("ipvs").expected, Expected::Reject("unknown-port".to_owned()));
+}
+
+#[test]
 fn sources_know_their_host_family_and_interface() {
     let described: Vec<(String, Option<String>)> = good().steps[0]
         .packets
@@ -108,6 +117,8 @@ fn bad_packets_are_refused_with_line_and_reason() {
         ("pod-a1 -> 10.96.0.10:80/tcp forward masquerade 10.244.1.2:80", "`masquerade` is no endpoint"),
         ("pod-a1 -> 10.96.0.10:80/tcp forward [fd00::1]:80", "different address families"),
         ("fd00::1 -> 10.96.0.10:80/tcp pass", "different address families"),
+        ("pod-a1 -> 10.96.0.10:80/tcp pass | pass", "behind a bar comes one of nftables, iptables, ipvs"),
+        ("pod-a1 -> 10.96.0.10:80/tcp pass | ipvs vanish", "`vanish` is no fate"),
     ];
     for (packet, reason) in cases {
         let text = format!("# t\n-- objects.yaml --\n-- packets --\n{packet}\n");

@@ -69,7 +69,8 @@ const FILTER_CHAINS: [&str; 12] = [
     "KUBE-CLUSTER-IPS",
     "KUBE-NODEPORTS-REFUSED",
 ];
-const MANGLE_CHAINS: [&str; 1] = ["KUBE-PROXY-CANARY"];
+/// The last two are of our own ipvs mode.
+const MANGLE_CHAINS: [&str; 3] = ["KUBE-PROXY-CANARY", "KUBE-PROXY-FIREWALL", "KUBE-SOURCE-RANGES-FIREWALL"];
 /// Chains of single Services and endpoints, all in the table nat; `KUBE-XLB-` is from before Kubernetes 1.24.
 const NAT_PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
 

@@ -3,34 +3,10 @@
 
 use portolan_kernel::ipset::{self, IpSets};
 use portolan_kernel::links;
+use portolan_model::Family;
 
 use super::{Doing, Trouble, virtual_servers};
-
-/// The device that holds the addresses of all Services.
-pub(super) const DEVICE: &str = "kube-ipvs0";
-
-/// Names without the prefix, which is `KUBE-` for IPv4 and `KUBE-6-` for IPv6.
-const SETS: [&str; 17] = [
-    "LOOP-BACK",
-    "CLUSTER-IP",
-    "EXTERNAL-IP",
-    "EXTERNAL-IP-LOCAL",
-    "LOAD-BALANCER",
-    "LOAD-BALANCER-LOCAL",
-    "LOAD-BALANCER-FW",
-    "LOAD-BALANCER-SOURCE-IP",
-    "LOAD-BALANCER-SOURCE-CIDR",
-    "NODE-PORT-TCP",
-    "NODE-PORT-UDP",
-    "NODE-PORT-LOCAL-TCP",
-    "NODE-PORT-LOCAL-UDP",
-    "NODE-PORT-SCTP-HASH",
-    "NODE-PORT-LOCAL-SCTP-HASH",
-    "HEALTH-CHECK-NODE-PORT",
-    "IPVS-IPS",
-];
-/// The kernel's limit for names of sets, to which kube-proxy cuts them.
-const LONGEST_SET_NAME: usize = 31;
+use crate::ipvs::{DEVICE, SetKind, SetName};
 
 /// Everything found, each in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,19 +15,11 @@ pub(super) struct Leftovers {
     pub(super) sets: Vec<String>,
 }
 
-fn set_names() -> impl Iterator<Item = String> {
-    let named = |prefix: &'static str| SETS.iter().map(move |name| format!("{prefix}{name}"));
-    named("KUBE-").chain(named("KUBE-6-")).map(|mut name| {
-        name.truncate(LONGEST_SET_NAME);
-        name
-    })
-}
-
 pub(super) fn find() -> Doing<Leftovers> {
     let device = links::link_exists(DEVICE).map_err(|error| Trouble::new("looking for kube-ipvs0", error))?;
     let mut sets = IpSets::open().map_err(|error| Trouble::new("looking for IP sets", error))?;
     let mut found = Vec::new();
-    for name in set_names() {
+    for name in SetName::all().map(|name| name.to_string()) {
         if sets.exists(&name).map_err(|error| Trouble::new("looking for IP sets", error))? {
             found.push(name);
         }
@@ -59,10 +27,17 @@ pub(super) fn find() -> Doing<Leftovers> {
     Ok(Leftovers { device, sets: found })
 }
 
+/// Whether our own ipvs mode has made the sets: kube-proxy has none of this name.
+pub(super) fn is_ours() -> Doing<bool> {
+    let own = SetName { family: Family::V4, kind: SetKind::NoLocalEndpoints };
+    let trouble = |error| Trouble::new("looking for our IP sets", error);
+    IpSets::open().and_then(|mut sets| sets.exists(&own.to_string())).map_err(trouble)
+}
+
 /// Connections that IPVS already carries go on only as long as their virtual server and its address are there, so both
 /// stay until the last has ended, unless the caller cannot wait. The caller tries again later.
-pub(super) fn remove_device(cut_connections: bool) -> Doing<Vec<String>> {
-    let servers = virtual_servers::of_device(DEVICE)?;
+pub(super) fn remove_servers(cut_connections: bool) -> Doing<Vec<String>> {
+    let servers = virtual_servers::of_services()?;
     let busy: u32 = servers.iter().map(|server| server.connections).sum();
     if busy > 0 && !cut_connections {
         let reason = format!("{busy} connections go through IPVS still; it stays until they have ended");

@@ -104,6 +104,7 @@ fn look(place: Place, successor: Option<Successor>) -> Doing<Option<Peer>> {
     let trouble = |error: crate::Error| Trouble::new(format!("looking for kube-proxy's {place}"), error);
     let found = |objects, has_services| (objects > 0).then_some(Peer { place, objects, has_services });
     match place {
+        Place::Ipvs if matches!(successor, Some(Successor::Ipvs(_))) => Ok(None),
         Place::Nftables(family) => {
             let mut handle = open()?;
             if !netfilter::has_table(&mut handle, family).map_err(trouble)? {
@@ -222,7 +223,8 @@ fn is_ours(place: Place) -> Doing<bool> {
             netfilter::iptables_tables(&mut open()?, family).map_err(trouble)?.iter().any(Table::is_ours)
         }
         Place::Iptables(Variant::Legacy, family) => legacy::tables(family)?.iter().any(Table::is_ours),
-        Place::Nftables(_) | Place::Ipvs => false,
+        Place::Nftables(_) => false,
+        Place::Ipvs => ipvs::is_ours()?,
     })
 }
 
@@ -263,10 +265,11 @@ fn remove_one(place: Place, connections: Connections, successor: Option<Successo
             report.note(place, &removals);
         }
         Place::Ipvs => {
+            // The sets say whose the virtual servers are, and so go last.
+            report.removed.extend(ipvs::remove_servers(connections == Connections::Cut)?);
             let (removed, troubles) = ipvs::remove_sets(&ipvs::find()?.sets)?;
             report.removed.extend(removed);
             report.failed.extend(troubles);
-            report.removed.extend(ipvs::remove_device(connections == Connections::Cut)?);
         }
     }
     Ok(())

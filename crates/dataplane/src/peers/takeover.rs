@@ -16,6 +16,7 @@ pub struct Takeover {
 pub enum Successor {
     Nftables,
     Iptables(Variant),
+    Ipvs(Variant),
     Userspace(Variant),
 }
 
@@ -24,6 +25,7 @@ impl Successor {
     pub(super) fn layout(self, place: Place) -> Option<Layout> {
         match (self, place) {
             (Self::Iptables(own), Place::Iptables(variant, _)) if own == variant => Some(crate::iptables::layout()),
+            (Self::Ipvs(own), Place::Iptables(variant, _)) if own == variant => Some(crate::ipvs::layout()),
             (Self::Userspace(own), Place::Iptables(variant, _)) if own == variant => Some(crate::userspace::layout()),
             _ => None,
         }

@@ -7,6 +7,7 @@ use portolan_kernel::addresses;
 use portolan_kernel::ipvs::{Ipvs, Requests, ServerAddress};
 
 use super::{Doing, Trouble};
+use crate::ipvs::{DEVICE, Entries, Server};
 
 const LISTING: &str = "/proc/thread-self/net/ip_vs";
 
@@ -18,12 +19,17 @@ pub(super) struct VirtualServer {
     pub(super) connections: u32,
 }
 
-/// Those whose address is on that device; servers of others, on other addresses, are not looked at.
-pub(super) fn of_device(device: &str) -> Doing<Vec<VirtualServer>> {
-    let trouble = |error| Trouble::new("reading the addresses of the interfaces", error);
-    let addresses = addresses::interface_addresses().map_err(trouble)?;
-    let owns = |wanted: IpAddr| addresses.iter().any(|it| it.name == device && it.address == wanted);
-    Ok(parse(&listing()?).into_iter().filter(|server| owns(server.address.ip())).collect())
+/// Those whose address is on the device, and those that the sets name; servers of others are not looked at.
+pub(super) fn of_services() -> Doing<Vec<VirtualServer>> {
+    let trouble = |error: crate::Error| Trouble::new("looking for virtual servers", error);
+    let addresses = addresses::interface_addresses().map_err(|error| trouble(error.into()))?;
+    let on_device = |wanted: IpAddr| addresses.iter().any(|it| it.name == DEVICE && it.address == wanted);
+    let entries = Entries::open().map_err(trouble)?;
+    let is_meant = |server: &VirtualServer| {
+        let address = ServerAddress { address: server.address, protocol: server.protocol };
+        on_device(server.address.ip()) || Server::from_kernel(address).is_some_and(|server| entries.name(server))
+    };
+    Ok(parse(&listing()?).into_iter().filter(is_meant).collect())
 }
 
 pub(super) fn remove(servers: &[VirtualServer]) -> Doing<Vec<String>> {

@@ -6,6 +6,7 @@ use portolan_model::{IpNet, Protocol};
 use portolan_plan::NodePlan;
 
 use super::save::words;
+use super::sets::Sets;
 use crate::walk::{Branch, Verdict};
 
 pub(crate) struct Rule {
@@ -40,6 +41,11 @@ enum Condition {
     /// Whether a new connection is among the states.
     New(bool),
     Interface(String),
+    /// These parts of the packet are in the set.
+    InSet {
+        set: String,
+        parts: String,
+    },
     /// Matches with this likelihood.
     Random(f64),
     /// A client that came before, within so many seconds. Ours never did.
@@ -91,7 +97,10 @@ impl Rule {
             "--rcheck" => self.conditions.push((holds, Condition::Remembered(0))),
             _ => {
                 let value = words.next().unwrap_or_default();
-                if self.take_pair(word, holds, value).is_none() {
+                if word == "--match-set" {
+                    let (set, parts) = (value.to_owned(), words.next().unwrap_or_default().to_owned());
+                    self.conditions.push((holds, Condition::InSet { set, parts }));
+                } else if self.take_pair(word, holds, value).is_none() {
                     self.unknown = Some(format!("{word} {value}"));
                 }
             }
@@ -174,7 +183,7 @@ impl Rule {
     }
 
     /// The part of the branch that matches and the part that does not.
-    pub(crate) fn split(&self, mut branch: Branch, node: &NodePlan) -> (Option<Branch>, Option<Branch>) {
+    pub(crate) fn split(&self, mut branch: Branch, node: &NodePlan, sets: &Sets) -> (Option<Branch>, Option<Branch>) {
         let mut likelihood = 1.0;
         for (holds, condition) in &self.conditions {
             match condition {
@@ -183,7 +192,7 @@ impl Rule {
                     branch.affinity = Some(*seconds);
                     return (None, Some(branch));
                 }
-                other if other.is_met(&branch, node) != *holds => return (None, Some(branch)),
+                other if other.is_met(&branch, node, sets) != *holds => return (None, Some(branch)),
                 _ => {}
             }
         }
@@ -197,7 +206,7 @@ impl Rule {
 }
 
 impl Condition {
-    fn is_met(&self, branch: &Branch, node: &NodePlan) -> bool {
+    fn is_met(&self, branch: &Branch, node: &NodePlan, sets: &Sets) -> bool {
         let packet = &branch.packet;
         match self {
             Self::Source(range) => range.contains(&packet.source),
@@ -208,6 +217,7 @@ impl Condition {
             Self::DestinationIsLocal => node.owns(packet.destination),
             Self::Mark { value, mask } => branch.mark & mask == *value,
             Self::New(is_new) => *is_new,
+            Self::InSet { set, parts } => sets.hold(set, parts, packet),
             Self::Interface(name) => is_interface(packet.interface.as_deref(), name),
             Self::Random(_) | Self::Remembered(_) | Self::Never => false,
         }

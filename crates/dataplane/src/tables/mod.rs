@@ -4,7 +4,7 @@
 //! * `layout`: which chains are a mode's own.
 //! * `refusals`, `node_ports`: what modes spell in the same way.
 //! * `save`, `read`, `script`, `programs`, `kernel`: between objects and the kernel.
-//! * `condition`, `run`, `trace`: rules run on a packet.
+//! * `condition`, `sets`, `run`, `trace`: rules run on a packet.
 
 mod condition;
 mod kernel;
@@ -19,6 +19,7 @@ pub(crate) mod rule;
 mod run;
 pub mod save;
 mod script;
+mod sets;
 pub(crate) mod trace;
 
 use std::collections::BTreeMap;

@@ -8,12 +8,15 @@ use portolan_model::{Family, Protocol};
 use portolan_plan::NodePlan;
 
 use super::condition::{Action, Matching, Rule};
+use super::sets::Sets;
 use crate::walk::{Branch, Entry, Hook, Met, Rules, Verdict};
 
 /// Both families' tables. A chain is found by family, table and name.
 #[derive(Default)]
 pub struct RuleBook {
     chains: HashMap<(Family, Arc<str>, Arc<str>), Chain>,
+    /// What `-m set` looks into.
+    pub(crate) sets: Sets,
     /// Rules with something in them that is not understood, as text.
     pub unknown: Vec<String>,
 }
@@ -54,7 +57,7 @@ impl RuleBook {
         for (rule, text) in chain.candidates(&live[0]) {
             let mut next = Vec::new();
             for branch in live {
-                let (matched, unmatched) = rule.split(branch, at.node);
+                let (matched, unmatched) = rule.split(branch, at.node, &self.sets);
                 next.extend(unmatched);
                 if let Some(mut branch) = matched {
                     branch.path.push(Met { chain: name.clone(), rule: text.clone() });
@@ -120,7 +123,8 @@ impl Chain {
 impl Rules for RuleBook {
     fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)> {
         let (table, chain) = match hook {
-            Hook::Early(_) => return vec![(branch, Verdict::Continue)],
+            Hook::Early(Entry::Prerouting) => ("mangle", "PREROUTING"),
+            Hook::Early(Entry::Output) => ("mangle", "OUTPUT"),
             Hook::Translate(Entry::Prerouting) => ("nat", "PREROUTING"),
             Hook::Translate(Entry::Output) => ("nat", "OUTPUT"),
             Hook::Input => ("filter", "INPUT"),

@@ -34,7 +34,7 @@ pub(crate) fn book<'a>(contents: impl Iterator<Item = (&'a Key, &'a Value)> + Cl
     book
 }
 
-fn step(met: &Met) -> Step {
+pub(crate) fn step(met: &Met) -> Step {
     Step::new(met.chain.to_string(), met.rule.to_string())
 }
 

@@ -19,6 +19,7 @@ use crate::flags::{
     DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, TrafficFlags,
     VerifyFlags,
 };
+use crate::ipvs::IpvsChoices;
 use crate::modes::{ModeSettings, Spelling, spelling};
 use crate::offline::load;
 
@@ -48,7 +49,8 @@ fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
 fn mode(traffic: &TrafficFlags) -> Box<dyn Spelling> {
     let TrafficFlags { proxy_mode, masquerade_bit, .. } = *traffic;
     let udp_idle = std::time::Duration::ZERO;
-    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true, udp_idle }, None)
+    let ipvs = IpvsChoices { scheduler: traffic.ipvs_scheduler.clone(), ..IpvsChoices::default() };
+    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true, udp_idle, ipvs }, None)
 }
 
 /// Colour is for terminals only.

@@ -286,6 +286,7 @@ impl Daemon {
         if settings.mode != self.settings.mode {
             settings.mode = self.change_mode(&settings);
             settings.plan.relayed = settings.mode == Mode::Userspace;
+            settings.plan.virtual_servers = settings.mode == Mode::Ipvs;
         } else if settings.mode_settings() != self.settings.mode_settings() {
             self.programmer.use_settings(settings.mode_settings());
         }

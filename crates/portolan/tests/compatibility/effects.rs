@@ -9,7 +9,7 @@ const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 
 /// With the sample value of its table entry, what appears in the settings that was not there before.
 #[rustfmt::skip]
-const EFFECTS: [(&str, &str); 39] = [
+const EFFECTS: [(&str, &str); 45] = [
     ("featureGates", "allow_external_ips: false"),
     ("clientConnection.kubeconfig", "kubeconfig: Some(\"/etc/kube.conf\")"),
     ("clientConnection.contentType", "content_type_json: true"),
@@ -32,6 +32,12 @@ const EFFECTS: [(&str, &str); 39] = [
     ("iptables.minSyncPeriod", "min_sync: 2s"),
     ("ipvs.syncPeriod", "sync_period: 20s"),
     ("ipvs.minSyncPeriod", "min_sync: 2s"),
+    ("ipvs.scheduler", "scheduler: \"wrr\""),
+    ("ipvs.excludeCIDRs", "excluded: [192.0.2.0/24]"),
+    ("ipvs.strictARP", "strict_arp: true"),
+    ("ipvs.tcpTimeout", "tcp: 300"),
+    ("ipvs.tcpFinTimeout", "tcp_fin: 300"),
+    ("ipvs.udpTimeout", "udp: 300"),
     ("nftables.masqueradeBit", "masquerade_bit: 6"),
     ("nftables.masqueradeAll", "masquerade_all: true"),
     ("nftables.syncPeriod", "sync_period: 20s"),
@@ -86,7 +92,7 @@ pub(crate) fn shown(it: &Settings) -> String {
     format!(
         "{:?} {:?} asked: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
          bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} udp_idle: {:?} \
-         {:?} {:?} config_file: {:?} {:?}",
+         {:?} {:?} {:?} config_file: {:?} {:?}",
         it.facts,
         it.plan,
         it.asked_mode,
@@ -103,6 +109,7 @@ pub(crate) fn shown(it: &Settings) -> String {
         it.profiling,
         it.shadow,
         it.udp_idle,
+        it.ipvs,
         it.actions,
         it.control_socket,
         it.config_file,

@@ -15,10 +15,19 @@ pub(crate) fn check_packets<M: Mode>(
     scenario: &Scenario,
     open: &(impl Fn() -> Result<M::Kernel, Error> + Sync),
 ) -> Result<(), String> {
+    let kernel = lab.host(topology::NODE).run(open).map_err(|error| error.to_string())?;
+    let masquerade_bit = M::session(scenario).masquerade_bit;
+    check_steps(lab, scenario, &mut Reconciler::new(M::make(masquerade_bit), kernel))
+}
+
+/// Whatever the reconciler has programmed before is replaced.
+pub(crate) fn check_steps<M: Mode>(
+    lab: &Lab,
+    scenario: &Scenario,
+    reconciler: &mut Reconciler<M, M::Kernel>,
+) -> Result<(), String> {
     let node = lab.host(topology::NODE);
     let mut session = M::session(scenario);
-    let kernel = node.run(open).map_err(|error| error.to_string())?;
-    let mut reconciler = Reconciler::new(M::make(session.masquerade_bit), kernel);
     for (number, step) in (1..).zip(&scenario.steps) {
         let plan = session.step(&scenario.name, &step.objects).clone();
         node.run(|| reconciler.sync(&plan, NO_CLOCK)).map_err(|error| format!("step {number}: {error}"))?;

@@ -11,6 +11,7 @@ use live::{NO_CLOCK, check_packets};
 use mode::Mode;
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
+use portolan_dataplane::ipvs::Ipvs;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
@@ -53,6 +54,7 @@ fn objects_are_as_written() {
     check_golden::<Nftables>();
     check_golden::<Iptables>();
     check_golden::<Userspace>();
+    check_golden::<Ipvs>();
 }
 
 #[test]
@@ -60,6 +62,7 @@ fn plan_and_objects_send_packets_as_written() {
     check_traces::<Nftables>();
     check_traces::<Iptables>();
     check_traces::<Userspace>();
+    check_traces::<Ipvs>();
 }
 
 fn check_traces<M: Mode>() {
@@ -111,6 +114,7 @@ fn a_failing_kernel_ends_up_right() {
     check_failing_kernel::<Nftables>();
     check_failing_kernel::<Iptables>();
     check_failing_kernel::<Userspace>();
+    check_failing_kernel::<Ipvs>();
 }
 
 fn check_failing_kernel<M: Mode>() {

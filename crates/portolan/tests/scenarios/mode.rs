@@ -1,6 +1,7 @@
 //! The modes, each with the kernel that it is tried on.
 
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
+use portolan_dataplane::ipvs::{Ipvs, IpvsKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::userspace::{Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Program};
@@ -16,17 +17,22 @@ pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
     /// Whether connections end on the node and are carried on from there, which the plan has to know.
     const IS_RELAYED: bool = false;
 
+    /// Whether addresses are served by virtual servers of the node, which the plan has to know as well.
+    const HAS_VIRTUAL_SERVERS: bool = false;
+
     fn make(masquerade_bit: u8) -> Self;
 
     fn session(scenario: &Scenario) -> Session {
         let mut session = Session::new(scenario);
         session.config.relayed = Self::IS_RELAYED;
+        session.config.virtual_servers = Self::HAS_VIRTUAL_SERVERS;
+        session.config.loopback_node_ports &= !Self::HAS_VIRTUAL_SERVERS;
         session
     }
 
     /// What a scenario's line means in this mode.
     fn adapted(line: &PacketLine) -> PacketLine {
-        line.clone()
+        line.in_mode(Self::NAME)
     }
 }
 
@@ -67,5 +73,15 @@ impl Mode for Userspace {
             (_, other) => other.clone(),
         };
         PacketLine { expected, ..line.clone() }
+    }
+}
+
+impl Mode for Ipvs {
+    const NAME: &'static str = "ipvs";
+    const HAS_VIRTUAL_SERVERS: bool = true;
+    type Kernel = IpvsKernel;
+
+    fn make(masquerade_bit: u8) -> Self {
+        Self::new(masquerade_bit, "rr")
     }
 }

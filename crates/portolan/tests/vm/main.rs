@@ -1,16 +1,29 @@
 //! What the kernel of most machines that build lacks, in a VM that has it: `make test-vm`.
 //!
-//! Emulation makes every process that is started slow, so that all scenarios share one lab.
+//! Emulation makes every process that is started slow, so that most tests share one lab, one at a time. Those of the daemon have
+//! labs of their own.
 
+mod cost;
+mod daemon;
+mod draining;
+mod ipvs;
 mod kernel;
 #[path = "../scenarios/live.rs"]
 mod live;
 #[path = "../scenarios/mode.rs"]
 mod mode;
+#[path = "../daemon/node.rs"]
+#[expect(dead_code, reason = "the tests of the daemon on the host use more")]
+mod node;
+#[path = "../daemon/poll.rs"]
+mod poll;
+mod schedulers;
 mod sctp;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "golden files are written on the host")]
 mod support;
+mod views;
+mod world;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

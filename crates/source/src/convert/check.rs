@@ -1,6 +1,7 @@
 //! Checks of single fields. Whatever comes out of here is safe to print, to compare and to hand to the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use portolan_model::Protocol;
@@ -105,4 +106,19 @@ fn is_label_of_any_length(text: &str) -> bool {
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(64).collect();
     if start.len() < text.len() { format!("{start:?}…") } else { format!("{start:?}") }
+}
+
+/// The annotation that names a scheduler of IPVS for one Service.
+pub(crate) const SCHEDULER: &str = "portolan.io/scheduler";
+
+/// The kernel's names of schedulers are short words. Whether it has this one shows when it is used; a value that cannot be
+/// one is skipped, with a word, and harms nothing else of the Service.
+pub(crate) fn scheduler(annotation: Option<&str>, skipped: &mut Vec<Flaw>) -> Option<Arc<str>> {
+    let name = annotation.map(str::trim).filter(|name| !name.is_empty())?;
+    if (1..=15).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Some(name.into());
+    }
+    let place = format!("metadata.annotations[{SCHEDULER}]");
+    skipped.push(Flaw::new(place, format!("{name:?} is not a scheduler of IPVS: write for example lc")));
+    None
 }

@@ -18,6 +18,7 @@ pub(super) fn convert(document: ServiceDocument, context: &mut Context<'_>, id: 
     let ports = ports(&spec, kind, context.names)?;
     let external_ips = external_ips(&spec, &mut context.skipped);
     let external_policy = external_policy(&spec, kind, &external_ips)?;
+    let metadata = document.metadata.unwrap_or_default();
     let service = Service {
         kind,
         ports,
@@ -27,10 +28,10 @@ pub(super) fn convert(document: ServiceDocument, context: &mut Context<'_>, id: 
         internal_policy: policy(spec.internal_traffic_policy.as_deref(), "spec.internalTrafficPolicy")?,
         external_policy,
         affinity_seconds: affinity(&spec)?,
+        scheduler: check::scheduler(metadata.annotation(check::SCHEDULER), &mut context.skipped),
         external_name: external_name(&spec, kind)?,
         ..Service::empty(id.service_name())
     };
-    let metadata = document.metadata.unwrap_or_default();
     Ok(Object::Service(Box::new(ServiceObject {
         wish: wish::wish(&spec, &service, context)?,
         selection: selection(&spec, &service, context.names)?.map(Box::new),

@@ -23,6 +23,7 @@ pub(crate) struct Metadata {
     pub(crate) name: Option<String>,
     pub(crate) namespace: Option<String>,
     pub(crate) labels: Option<Labels>,
+    pub(crate) annotations: Option<Labels>,
     pub(crate) deletion_timestamp: Option<String>,
 }
 
@@ -30,6 +31,10 @@ impl Metadata {
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         let value = self.labels.as_ref()?.get(key)?;
         Some(value.as_deref().unwrap_or(""))
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(key)?.as_deref()
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) fn convert(
         internal_policy: policy(spec.internal_traffic_policy.as_deref().unwrap_or("")),
         external_policy,
         affinity_seconds: affinity(spec),
+        scheduler: check::scheduler(message.metadata.annotations.get(check::SCHEDULER).map(String::as_str), skipped),
         health_check_node_port: port_or_none(spec.health_check_node_port, "spec.healthCheckNodePort")?
             .filter(|_| is_watched),
         ..Service::empty(name)

@@ -1,0 +1,284 @@
+//! The kernel's side of the mode. IPVS knows no transactions, so that a change is made in an order in which every moment
+//! of it serves: what is new comes first, then what leads to it; what goes, goes in the opposite order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use portolan_kernel::ipset::{self, IpSets};
+use portolan_kernel::ipvs::{Ipvs as Balancer, Requests, Scheduling};
+use portolan_kernel::links::{AddressChanges, add_dummy_link, delete_link, link_number};
+use portolan_model::{Family, IpNet};
+
+use super::drain::{Drains, has_ends};
+use super::objects::{Key, Server, Value};
+use super::{DEVICE, Ipvs, chains, prepare};
+use crate::tables::{Contents, TablesKernel, Variant};
+use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+
+pub struct IpvsKernel {
+    pub(super) tables: TablesKernel,
+    /// What the tables are known to hold, for as long as the kernel says that nobody else has written.
+    pub(super) rules: Option<Contents>,
+    pub(super) sets: IpSets,
+    pub(super) balancer: Balancer,
+    pub(super) drains: Drains,
+    /// Virtual servers in these ranges are never deleted.
+    excluded: Vec<IpNet>,
+    longest_drain: Option<Duration>,
+    address_requests: usize,
+}
+
+type Half = BTreeMap<Key, Value>;
+
+impl IpvsKernel {
+    /// For the network namespace that the calling thread is in.
+    pub fn open(variant: Variant) -> Result<Self, Error> {
+        Ok(Self {
+            tables: TablesKernel::open(variant, chains::layout())?,
+            rules: None,
+            sets: IpSets::open()?,
+            balancer: prepare::open_balancer()?,
+            drains: Drains::default(),
+            excluded: Vec::new(),
+            longest_drain: None,
+            address_requests: 0,
+        })
+    }
+
+    /// Virtual servers in these ranges are not deleted, and draining ends after this time even with connections left.
+    pub fn with_limits(mut self, excluded: Vec<IpNet>, longest_drain: Option<Duration>) -> Self {
+        self.set_limits(excluded, longest_drain);
+        self
+    }
+
+    pub fn set_limits(&mut self, excluded: Vec<IpNet>, longest_drain: Option<Duration>) {
+        (self.excluded, self.longest_drain) = (excluded, longest_drain);
+    }
+
+    pub fn variant(&self) -> Variant {
+        self.tables.variant()
+    }
+
+    /// How many netlink requests this handle has sent in its life.
+    pub fn requests_sent(&self) -> usize {
+        self.balancer.requests_sent() + self.sets.requests_sent() + self.address_requests
+    }
+
+    /// Takes away destinations whose connections have ended; tells how many still have some.
+    pub fn tend(&mut self, now: Instant) -> Result<usize, Error> {
+        self.drains.tend(&mut self.balancer, self.longest_drain, now)?;
+        Ok(self.drains.len())
+    }
+
+    fn change_rules(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+        let of = |half: &Half| -> Contents {
+            let rules = half.iter().filter_map(|(key, value)| match (key, value) {
+                (Key::Rules(key), Value::Rules(value)) => Some((key.clone(), value.clone())),
+                _ => None,
+            });
+            rules.collect()
+        };
+        let (removed, added) = (of(removed), of(added));
+        if removed.is_empty() && added.is_empty() {
+            return Ok(());
+        }
+        let known = self.rules.take();
+        self.tables.write(&removed, &added)?;
+        self.rules = known.map(|mut rules| {
+            rules.retain(|key, _| !removed.contains_key(key));
+            rules.extend(added);
+            rules
+        });
+        Ok(())
+    }
+
+    fn make_sets(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+        let mut requests = ipset::Requests::default();
+        for (key, value) in added {
+            if let (Key::Set(name), Value::Set(kind)) = (key, value) {
+                // One of another type by that name was not made by us or a kube-proxy.
+                if removed.contains_key(key) {
+                    requests.destroy(&name.to_string());
+                }
+                requests.create(&name.to_string(), *kind, name.family == Family::V6);
+            }
+        }
+        self.change_sets(requests)
+    }
+
+    fn fill_sets(&mut self, added: &Half) -> Result<(), Error> {
+        let mut requests = ipset::Requests::default();
+        for key in added.keys() {
+            if let Key::Entry(name, entry) = key {
+                requests.add(&name.to_string(), entry);
+            }
+        }
+        self.change_sets(requests)
+    }
+
+    fn empty_sets(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+        let mut requests = ipset::Requests::default();
+        let is_gone = |key: &Key| !added.contains_key(key);
+        for key in removed.keys().filter(|key| is_gone(key)) {
+            if let Key::Entry(name, entry) = key {
+                requests.delete(&name.to_string(), entry);
+            }
+        }
+        for key in removed.keys().filter(|key| is_gone(key)) {
+            if let Key::Set(name) = key {
+                requests.destroy(&name.to_string());
+            }
+        }
+        self.change_sets(requests)
+    }
+
+    fn change_sets(&mut self, requests: ipset::Requests) -> Result<(), Error> {
+        if requests.is_empty() { Ok(()) } else { Ok(self.sets.perform(requests)?) }
+    }
+
+    /// What is there already gets what it should have: a destination on its way out may come back.
+    fn add_servers(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+        let (mut requests, mut again) = (Requests::default(), Vec::new());
+        for (key, value) in added {
+            match (key, value) {
+                (Key::Server(server), Value::Scheduling(scheduling)) => {
+                    match removed.contains_key(key) {
+                        true => requests.set_server(server.in_kernel(), scheduling.clone()),
+                        false => requests.add_server(server.in_kernel(), scheduling.clone()),
+                    }
+                    again.push(Again::Server(*server, scheduling.clone()));
+                }
+                (Key::Destination(server, endpoint), Value::Weight(weight)) => {
+                    self.drains.end(*server, *endpoint);
+                    match removed.contains_key(key) {
+                        true => requests.set_destination(server.in_kernel(), *endpoint, *weight),
+                        false => requests.add_destination(server.in_kernel(), *endpoint, *weight),
+                    }
+                    again.push(Again::Destination(*server, *endpoint, *weight));
+                }
+                _ => {}
+            }
+        }
+        let known = self.change_servers(requests)?;
+        let mut requests = Requests::default();
+        known.into_iter().filter_map(|index| again.get(index)).for_each(|again| again.ask(&mut requests));
+        self.change_servers(requests).map(drop)
+    }
+
+    fn change_servers(&mut self, requests: Requests) -> Result<Vec<usize>, Error> {
+        if requests.is_empty() { Ok(Vec::new()) } else { Ok(self.balancer.perform(requests)?) }
+    }
+
+    fn remove_servers(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+        let mut requests = Requests::default();
+        let mut drained = false;
+        for key in removed.keys().filter(|key| !added.contains_key(key)) {
+            match key {
+                Key::Server(server) => {
+                    self.drains.forget_server(*server);
+                    if !self.excluded.iter().any(|range| range.contains(&server.address.ip())) {
+                        requests.delete_server(server.in_kernel());
+                    }
+                }
+                // Those of a server that goes as a whole go with it.
+                Key::Destination(server, endpoint) if !is_gone(Key::Server(*server), removed, added) => {
+                    if has_ends(server.protocol) {
+                        requests.set_destination(server.in_kernel(), *endpoint, 0);
+                        self.drains.begin(*server, *endpoint, Instant::now());
+                        drained = true;
+                    } else {
+                        requests.delete_destination(server.in_kernel(), *endpoint);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.change_servers(requests)?;
+        if drained { self.tend(Instant::now()).map(drop) } else { Ok(()) }
+    }
+
+    fn change_addresses(
+        &mut self,
+        half: &Half,
+        change: impl Fn(&mut AddressChanges, std::net::IpAddr),
+    ) -> Result<(), Error> {
+        let addresses: BTreeSet<_> = half
+            .keys()
+            .filter_map(|key| match key {
+                Key::Address(address) => Some(*address),
+                _ => None,
+            })
+            .collect();
+        let Some(link) = (if addresses.is_empty() { None } else { link_number(DEVICE)? }) else { return Ok(()) };
+        let mut changes = AddressChanges::of_link(link);
+        addresses.into_iter().for_each(|address| change(&mut changes, address));
+        self.address_requests += changes.len();
+        Ok(changes.perform()?)
+    }
+}
+
+fn is_gone(key: Key, removed: &Half, added: &Half) -> bool {
+    removed.contains_key(&key) && !added.contains_key(&key)
+}
+
+/// What was asked for, to be set where it was found.
+enum Again {
+    Server(Server, Scheduling),
+    Destination(Server, SocketAddr, u32),
+}
+
+impl Again {
+    fn ask(&self, requests: &mut Requests) {
+        match self {
+            Self::Server(server, scheduling) => requests.set_server(server.in_kernel(), scheduling.clone()),
+            Self::Destination(server, endpoint, weight) => {
+                requests.set_destination(server.in_kernel(), *endpoint, *weight);
+            }
+        }
+    }
+}
+
+impl Observe<Ipvs> for IpvsKernel {
+    fn read(&mut self) -> Result<Objects<Ipvs>, Error> {
+        self.read_objects()
+    }
+
+    /// IPVS does not count its changes.
+    fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
+
+impl Program<Ipvs> for IpvsKernel {
+    fn apply(&mut self, change: &Change<Ipvs>, _: bool) -> Result<(), Error> {
+        let Change { removed, added } = change;
+        // Rules of another mode in the same chains serve until all is ready. Where there are none, ours come first, so that
+        // no address is served without them.
+        let replaces = removed.keys().any(|key| matches!(key, Key::Rules(_)));
+        self.make_sets(removed, added)?;
+        self.fill_sets(added)?;
+        if !replaces {
+            self.change_rules(removed, added)?;
+        }
+        self.add_servers(removed, added)?;
+        if added.contains_key(&Key::Device) {
+            add_dummy_link(DEVICE)?;
+        }
+        self.change_addresses(added, AddressChanges::add)?;
+        if replaces {
+            self.change_rules(removed, added)?;
+        }
+        self.change_addresses(removed, AddressChanges::delete)?;
+        self.remove_servers(removed, added)?;
+        if is_gone(Key::Device, removed, added) {
+            delete_link(DEVICE)?;
+        }
+        self.empty_sets(removed, added)
+    }
+
+    /// A client is bound to a destination for as long as that has weight (`expire_quiescent_template`).
+    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+        Ok(0)
+    }
+}

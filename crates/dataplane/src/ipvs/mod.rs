@@ -1,0 +1,118 @@
+//! ipvs mode: kube-proxy's own sets, chains and device, and virtual servers of IPVS.
+//!
+//! ```text
+//! nat PREROUTING, OUTPUT ─► KUBE-SERVICES: marks what is to be masqueraded, by looking into IP sets
+//! filter INPUT ─► source ranges, Services without local endpoints, ports that no Service has
+//! IPVS: a virtual server for each address and port ─► one of its destinations, by its scheduler
+//! nat POSTROUTING ─► KUBE-POSTROUTING: masquerades what is marked, and pods that reach themselves
+//! ```
+//!
+//! All addresses of Services are on the device `kube-ipvs0`, so that packets to them reach the hooks of IPVS. The number
+//! of rules does not depend on Services.
+
+mod apply;
+mod chains;
+mod drain;
+mod listing;
+mod objects;
+mod prepare;
+mod read;
+mod render;
+mod sets;
+mod trace;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use portolan_kernel::ipvs::Scheduling;
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
+
+pub use apply::IpvsKernel;
+pub(crate) use chains::layout;
+pub use listing::listing;
+pub use objects::{Key, Server, Value};
+pub use prepare::{IpvsSettings, prepare, schedulers};
+pub(crate) use read::Entries;
+pub use sets::{SetKind, SetName};
+
+use crate::{Dataplane, Objects};
+
+/// The device that holds the addresses of all Services.
+pub const DEVICE: &str = "kube-ipvs0";
+/// What kube-proxy uses where nobody asked for another.
+pub const DEFAULT_SCHEDULER: &str = "rr";
+/// For `mh`: the client's port counts, too (`IP_VS_SVC_F_SCHED_MH_PORT`), as kube-proxy has it.
+const MAGLEV_BY_PORT: u32 = 0x10;
+
+/// The mode and what can be configured about it.
+#[derive(Clone)]
+pub struct Ipvs {
+    /// The bit of the packet mark that says "masquerade".
+    mark: u32,
+    scheduler: Arc<str>,
+    /// Those that the kernel offers, if it was asked. A Service that wants another gets that of the others.
+    offered: Option<BTreeSet<String>>,
+}
+
+impl Ipvs {
+    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    pub fn new(masquerade_bit: u8, scheduler: &str) -> Self {
+        let scheduler = if scheduler.is_empty() { DEFAULT_SCHEDULER } else { scheduler };
+        Self { mark: 1 << (masquerade_bit & 31), scheduler: scheduler.into(), offered: None }
+    }
+
+    /// Only these schedulers are used.
+    pub fn offering(mut self, schedulers: BTreeSet<String>) -> Self {
+        self.offered = Some(schedulers);
+        self
+    }
+
+    /// Services that ask for a scheduler which this kernel does not have, in words.
+    pub fn unknown_schedulers(&self, plan: &Plan) -> Vec<String> {
+        let Some(offered) = &self.offered else { return Vec::new() };
+        let asks = plan.services.iter().filter_map(|(port, service)| Some((port, service.scheduler.as_ref()?)));
+        let unknown = asks.filter(|(_, scheduler)| !offered.contains(&***scheduler));
+        let told =
+            |(port, scheduler)| format!("{port} asks for scheduler {scheduler}, which this kernel does not have");
+        unknown.map(told).collect()
+    }
+
+    fn scheduling(&self, service: &ServicePlan) -> Scheduling {
+        let is_offered = |name: &&Arc<str>| self.offered.as_ref().is_none_or(|offered| offered.contains(&***name));
+        let scheduler = service.scheduler.as_ref().filter(is_offered).unwrap_or(&self.scheduler);
+        let flags = if &**scheduler == "mh" { MAGLEV_BY_PORT } else { 0 };
+        Scheduling { scheduler: scheduler.to_string(), persistence: service.affinity_seconds, flags }
+    }
+}
+
+impl Dataplane for Ipvs {
+    type Key = Key;
+    type Value = Value;
+
+    fn render_node(&self, node: &NodePlan) -> Objects<Self> {
+        let sets = SetName::all().map(|name| (Key::Set(name), Value::Set(name.kind.holds())));
+        let rules = Family::BOTH.into_iter().flat_map(|family| chains::node(self, node, family));
+        let rules = rules.map(|(key, value)| (Key::Rules(key), Value::Rules(value)));
+        Objects(sets.chain(rules).chain([(Key::Device, Value::Present)]).collect())
+    }
+
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
+        Objects(render::service(self, node, service))
+    }
+
+    /// Addresses, and endpoints that may reach themselves, belong to whichever Services have them.
+    fn is_shared(&self, key: &Key) -> bool {
+        match key {
+            Key::Address(_) => true,
+            Key::Entry(name, _) => {
+                matches!(name.kind, SetKind::LoopBack | SetKind::IpvsIps | SetKind::HealthCheckNodePort)
+            }
+            _ => false,
+        }
+    }
+
+    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, node, packet)
+    }
+}

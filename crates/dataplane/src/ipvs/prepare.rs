@@ -1,0 +1,113 @@
+//! What ipvs mode needs of the machine: IPVS itself, its settings, and a scheduler that there is.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use portolan_kernel::ipvs::{Ipvs as Balancer, Requests, Scheduling, ServerAddress, Timeouts};
+use portolan_kernel::sysctl;
+
+use super::DEFAULT_SCHEDULER;
+use crate::Error;
+
+/// Every scheduler that a kernel may have, each in a module of its own.
+const SCHEDULERS: [&str; 14] =
+    ["rr", "wrr", "lc", "wlc", "sed", "nq", "dh", "sh", "mh", "lblc", "lblcr", "fo", "ovf", "twos"];
+
+/// An address for documentation, which nobody has: for a moment there is a server on it, to see whether it can be made.
+const PROBE: ServerAddress = ServerAddress {
+    address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 0)), 20_000),
+    protocol: 6,
+};
+
+/// What can be configured about the machine in this mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpvsSettings {
+    /// The node answers ARP only for addresses of the interface that is asked, and not for those on the device.
+    pub strict_arp: bool,
+    pub timeouts: Timeouts,
+}
+
+pub(super) fn open_balancer() -> Result<Balancer, Error> {
+    Balancer::open()?.ok_or_else(|| Error::Program {
+        attempted: "opening IPVS".into(),
+        reason: "this kernel has none: load the module ip_vs, or run in mode nftables, which serves the same Services"
+            .into(),
+    })
+}
+
+/// Settings without which connections would not survive their endpoints, or not be masqueraded.
+pub fn prepare(settings: &IpvsSettings) -> Result<(), Error> {
+    let mut balancer = open_balancer()?;
+    for name in ["vs/conntrack", "vs/expire_nodest_conn", "vs/expire_quiescent_template", "ip_forward"] {
+        sysctl::set(&format!("net/ipv4/{name}"), "1")?;
+    }
+    if has_slow_reuse(sysctl::read("kernel/osrelease")?.as_deref().unwrap_or_default()) {
+        sysctl::set("net/ipv4/vs/conn_reuse_mode", "0")?;
+    }
+    if settings.strict_arp {
+        sysctl::set("net/ipv4/conf/all/arp_ignore", "1")?;
+        sysctl::set("net/ipv4/conf/all/arp_announce", "2")?;
+    }
+    if settings.timeouts != Timeouts::default() {
+        balancer.set_timeouts(settings.timeouts)?;
+    }
+    Ok(())
+}
+
+/// From Linux 4.1 until 5.9, a client that uses a port again soon waited for a second.
+fn has_slow_reuse(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    ((4, 1)..(5, 9)).contains(&version)
+}
+
+/// The schedulers that this kernel offers. The wanted one must be among them.
+pub fn schedulers(wanted: &str) -> Result<BTreeSet<String>, Error> {
+    let wanted = if wanted.is_empty() { DEFAULT_SCHEDULER } else { wanted };
+    let mut balancer = open_balancer()?;
+    let mut offered = BTreeSet::new();
+    for scheduler in SCHEDULERS.into_iter().filter(|it| *it != wanted).chain([wanted]) {
+        if is_offered(&mut balancer, scheduler)? {
+            offered.insert(scheduler.to_owned());
+        }
+    }
+    if offered.contains(wanted) {
+        return Ok(offered);
+    }
+    let names: Vec<&str> = offered.iter().map(String::as_str).collect();
+    Err(Error::Program {
+        attempted: format!("using the IPVS scheduler {wanted:?}"),
+        reason: format!("this kernel does not offer it; it offers {}", names.join(", ")),
+    })
+}
+
+fn is_offered(balancer: &mut Balancer, scheduler: &str) -> Result<bool, Error> {
+    let mut requests = Requests::default();
+    let scheduling = Scheduling { scheduler: scheduler.into(), persistence: None, flags: 0 };
+    requests.add_server(PROBE, scheduling);
+    requests.delete_server(PROBE);
+    match balancer.perform(requests) {
+        Err(error) if error.is_absent() => Ok(false),
+        answer => Ok(answer.map(|_| true)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_with_slow_reuse_are_known_by_their_release() {
+        for (release, is_slow) in [
+            ("4.0.1", false),
+            ("4.1.0-generic", true),
+            ("4.19.0-21-amd64", true),
+            ("5.8", true),
+            ("5.9.0", false),
+            ("6.1.0-54-amd64", false),
+            ("", false),
+        ] {
+            assert_eq!(has_slow_reuse(release), is_slow, "{release}");
+        }
+    }
+}
