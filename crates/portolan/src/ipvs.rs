@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use portolan_dataplane::ipvs::{Ipvs, IpvsKernel, IpvsSettings, prepare, schedulers};
 use portolan_dataplane::peers::Successor;
-use portolan_dataplane::tables::Variant;
+use portolan_dataplane::tables::{RuleTally, Variant};
 use portolan_dataplane::traffic::{Pair, Usage};
 use portolan_dataplane::{Error, Reconciler, SyncReport};
 use portolan_plan::Plan;
@@ -92,5 +92,9 @@ impl Worker for Working {
 
     fn successor(&mut self) -> Successor {
         Successor::Ipvs(self.reconciler.kernel().variant())
+    }
+
+    fn rule_tally(&mut self) -> Option<RuleTally> {
+        Some(self.reconciler.kernel().tally().clone())
     }
 }

@@ -13,7 +13,7 @@ use portolan_model::{Family, IpNet};
 use super::drain::{Drains, has_ends};
 use super::objects::{Key, Server, Value};
 use super::{DEVICE, Ipvs, chains, prepare};
-use crate::tables::{Contents, TablesKernel, Variant};
+use crate::tables::{Contents, RuleTally, TablesKernel, Variant};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 pub struct IpvsKernel {
@@ -54,6 +54,10 @@ impl IpvsKernel {
 
     pub fn set_limits(&mut self, excluded: Vec<IpNet>, longest_drain: Option<Duration>) {
         (self.excluded, self.longest_drain) = (excluded, longest_drain);
+    }
+
+    pub fn tally(&self) -> &RuleTally {
+        self.tables.tally()
     }
 
     pub fn variant(&self) -> Variant {
