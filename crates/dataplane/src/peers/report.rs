@@ -22,7 +22,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    pub(super) fn new(attempted: impl Into<String>, reason: impl fmt::Display) -> Self {
+    pub fn new(attempted: impl Into<String>, reason: impl fmt::Display) -> Self {
         Self { attempted: attempted.into(), reason: reason.to_string() }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use portolan_dataplane::peers::{self, Report};
+use anyhow::bail;
+use portolan_dataplane::peers::{self, Report, Trouble};
 use portolan_kernel::local_address::remove_local_addresses;
 use serde::Serialize;
 
@@ -38,16 +38,27 @@ pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
 }
 
 fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyhow::Result<u8> {
-    let addresses = remove_local_addresses().context("removing the address at which names were served")?;
-    if remove_table().context("removing the rules for DNS")? {
-        report.removed.push("the table that keeps DNS out of connection tracking".to_owned());
-    }
-    report.removed.extend(addresses.iter().map(|address| format!("the address {address} of names")));
+    remove_names(&mut report);
     show(output, &WholeAnswer::from(&report), |_, _| match report.to_string() {
         text if text.is_empty() => nothing.into(),
         text => text,
     })?;
     Ok(if report.is_complete() { SUCCESS } else { FAILURE })
+}
+
+/// What serving names has left. What fails is told beside what was removed before.
+fn remove_names(report: &mut Report) {
+    match remove_local_addresses() {
+        Ok(addresses) => {
+            report.removed.extend(addresses.iter().map(|address| format!("the address {address} of names")));
+        }
+        Err(error) => report.failed.push(Trouble::new("removing the address at which names were served", error)),
+    }
+    match remove_table() {
+        Ok(true) => report.removed.push("the table that keeps DNS out of connection tracking".to_owned()),
+        Ok(false) => {}
+        Err(error) => report.failed.push(Trouble::new("removing the rules for DNS", format!("{error:#}"))),
+    }
 }
 
 impl From<&Report> for WholeAnswer {

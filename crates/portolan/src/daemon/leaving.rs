@@ -42,7 +42,8 @@ impl Daemon {
 
     /// Rules of other modes need nobody: with those of iptables mode, new connections are served while no daemon runs.
     fn leave_to_the_kernel(&mut self) {
-        if self.programmer.doors().is_none() {
+        // Whoever has not served yet has nothing to hand on, and the rules of an earlier life are better than none.
+        if self.programmer.doors().is_none() || !self.is_ready {
             return tracing::info!("stopping; the rules stay in place (portolan cleanup removes them)");
         }
         let mut settings = self.settings.clone();
@@ -75,10 +76,8 @@ impl Daemon {
     }
 }
 
-/// The other process begins when it hears that we write no more, and this one must live until that is said.
+/// The other process begins when it hears that we write no more: until that is said, this one must live.
 fn make_room(replacement: &Replacement) {
-    if replacement.stopped.send(()).is_ok() {
-        _ = replacement.is_said.recv_timeout(PATIENCE);
-    }
+    _ = replacement.is_said.recv_timeout(PATIENCE);
     tracing::info!("another process has taken our place");
 }

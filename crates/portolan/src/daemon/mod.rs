@@ -381,7 +381,11 @@ impl Daemon {
             Event::Settings => due.settings = true,
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Stop => due.end = Some(Ending::Stopped),
-            Event::Replaced(replacement) => due.end = Some(Ending::Replaced(replacement)),
+            // One who has given up waiting does not take our place.
+            Event::Replaced(replacement) if replacement.stopped.send(()).is_ok() => {
+                due.end = Some(Ending::Replaced(replacement));
+            }
+            Event::Replaced(_) => tracing::warn!("another process wanted our place, and has given up waiting"),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(what) => {
                 if due.trust != Trust::Nothing {

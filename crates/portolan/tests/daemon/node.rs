@@ -71,10 +71,20 @@ impl Node {
     }
 
     fn spawn(&self, arguments: &[&str]) -> Child {
-        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = self.command(&["proxy", "-v", "2"]);
         command.args(arguments);
-        self.add_facts(&mut command, "manifests").arg("--control-socket").arg(self.path("control.sock"));
+        self.add_facts(&mut command, "manifests");
+        self.begin(command)
+    }
+
+    /// Begins a command that knows no manifests.
+    pub(crate) fn spawn_plainly(&self, arguments: &[&str]) -> Child {
+        self.begin(self.command(arguments))
+    }
+
+    fn begin(&self, mut command: Command) -> Child {
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        command.arg("--control-socket").arg(self.path("control.sock"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
     }

@@ -3,6 +3,7 @@
 use std::process::ExitStatus;
 
 use portolan_testkit::{Protocol, topology};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::iptables::{command, save};
 use crate::node::{Node, WEB, WEB_IP, udp_service, web};
@@ -129,6 +130,21 @@ fn while_no_daemon_runs_the_kernel_serves() {
         traffic.open_more();
     }
     traffic.stop_without_failures();
+}
+
+/// Without an API server to ask there is nothing to serve, and so nothing to write at the end.
+#[test]
+fn a_daemon_that_never_knew_anything_leaves_the_rules_as_they_were() {
+    let mut node = running(&["10.244.1.2"]);
+    node.stop();
+    let before = save(&node);
+    let mut lost =
+        node.spawn_plainly(&["proxy", FLAGS[0], "--master=http://127.0.0.1:1", "--hostname-override=node-a"]);
+    until("it has begun", || node.log().matches("Using userspace Proxier").count() >= 2);
+    kill_process(Pid::from_child(&lost), Signal::TERM).unwrap();
+    assert!(lost.wait().unwrap().success());
+    assert_eq!(save(&node), before);
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1"]);
 }
 
 #[test]
