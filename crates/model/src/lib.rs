@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod changed;
 mod endpoint;
 mod name;
 mod node;
@@ -12,6 +13,7 @@ mod service;
 mod snapshot;
 
 pub use address::{Family, Protocol};
+pub use changed::note_changed;
 pub use endpoint::{Conditions, Hints, Slice, SliceEndpoint, SlicePort, Slices};
 pub use name::{ServiceName, ServicePortName};
 pub use node::Node;

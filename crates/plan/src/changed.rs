@@ -1,24 +1,12 @@
-//! Which Services differ between two snapshots, found by skipping everything that they share.
+//! Which Services differ between two snapshots in what rules are made of.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use portolan_model::{DiffItem, OrdMap, ServiceName, Snapshot};
+use portolan_model::{ServiceName, Snapshot, note_changed};
 
 pub(crate) fn changed_services(before: &Snapshot, after: &Snapshot) -> BTreeSet<ServiceName> {
     let mut changed = BTreeSet::new();
-    collect(&before.services, &after.services, &mut changed);
-    collect(&before.slices, &after.slices, &mut changed);
+    note_changed(&before.services, &after.services, &mut changed);
+    note_changed(&before.slices, &after.slices, &mut changed);
     changed
-}
-
-fn collect<T: Eq>(
-    before: &OrdMap<ServiceName, Arc<T>>,
-    after: &OrdMap<ServiceName, Arc<T>>,
-    into: &mut BTreeSet<ServiceName>,
-) {
-    into.extend(before.diff(after).map(|item| match item {
-        DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name.clone(),
-        DiffItem::Update { new, .. } => new.0.clone(),
-    }));
 }

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::{HashMap, OrdMap, OrdSet};
-use portolan_model::{DiffItem, Service, ServiceName, Snapshot};
+use portolan_model::{Service, ServiceName, Snapshot, note_changed};
 
 use crate::wire::Name;
 
@@ -162,19 +162,8 @@ fn key(name: &ServiceName) -> Box<[u8]> {
 
 fn changed_services(before: &Snapshot, after: &Snapshot) -> BTreeSet<ServiceName> {
     let mut changed = BTreeSet::new();
-    collect(&before.services, &after.services, &mut changed);
-    collect(&before.foreign, &after.foreign, &mut changed);
-    collect(&before.slices, &after.slices, &mut changed);
+    note_changed(&before.services, &after.services, &mut changed);
+    note_changed(&before.foreign, &after.foreign, &mut changed);
+    note_changed(&before.slices, &after.slices, &mut changed);
     changed
-}
-
-fn collect<T: Eq>(
-    before: &OrdMap<ServiceName, Arc<T>>,
-    after: &OrdMap<ServiceName, Arc<T>>,
-    into: &mut BTreeSet<ServiceName>,
-) {
-    into.extend(before.diff(after).map(|item| match item {
-        DiffItem::Add(name, _) | DiffItem::Remove(name, _) => name.clone(),
-        DiffItem::Update { new, .. } => new.0.clone(),
-    }));
 }

@@ -87,7 +87,7 @@ fn found(which: &WhichFlags) -> anyhow::Result<Variables> {
         return from_manifests(which);
     }
     ensure!(which.pod.is_none(), "--pod needs --manifests; otherwise say --enable-service-links=false if it says so");
-    if which.kubeconfig.is_some() || which.master.is_some() {
+    if which.server.kubeconfig.is_some() || which.server.master.is_some() {
         return Ok(variables(&from_cluster(which)?, &which.namespace, links));
     }
     let question = Question::Environment { namespace: which.namespace.clone(), links };
@@ -114,8 +114,8 @@ fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
 fn from_cluster(which: &WhichFlags) -> anyhow::Result<Snapshot> {
     let options = ClusterOptions {
         node_name: config::node_name(which.facts.hostname_override.as_deref())?,
-        kubeconfig: which.kubeconfig.clone(),
-        master: which.master.clone(),
+        kubeconfig: which.server.kubeconfig.clone(),
+        master: which.server.master.clone(),
         content_type: ContentType::Protobuf,
         qps: 50.0,
         burst: 100,

@@ -85,8 +85,8 @@ impl DnsSettings {
             return Ok(Facts::Manifests(config::source_options(&flags.facts, Keep::Allocations)?));
         }
         Ok(Facts::Cluster(ClusterSettings {
-            kubeconfig: flags.kubeconfig.clone(),
-            master: flags.master.clone(),
+            kubeconfig: flags.server.kubeconfig.clone(),
+            master: flags.server.master.clone(),
             content_type_json: false,
             qps: 50.0,
             burst: 100,

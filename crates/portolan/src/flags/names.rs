@@ -8,6 +8,17 @@ use clap::{Args, ValueEnum};
 
 use super::{ControlFlags, FactFlags};
 
+/// Which API server.
+#[derive(Args, Clone, Debug)]
+pub struct ServerFlags {
+    /// How to reach the API server; `portolan dns` without this, without --master and without --manifests must be a pod
+    #[arg(long, value_name = "PATH")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The API server's address, in place of the kubeconfig's
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
+}
+
 /// Each flag stands above what --config or --corefile says.
 #[derive(Args, Clone, Debug)]
 pub struct DnsFlags {
@@ -16,12 +27,8 @@ pub struct DnsFlags {
     pub listen: Vec<String>,
     #[command(flatten)]
     pub facts: FactFlags,
-    /// How to reach the API server; without this, without --master and without --manifests we must be a pod
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The API server's address, in place of the kubeconfig's
-    #[arg(long, value_name = "URL")]
-    pub master: Option<String>,
+    #[command(flatten)]
+    pub server: ServerFlags,
     /// Settings in YAML (docs/dns.md lists them)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -85,12 +92,8 @@ pub struct WhichFlags {
     pub enable_service_links: bool,
     #[command(flatten)]
     pub facts: FactFlags,
-    /// How to reach the API server
-    #[arg(long, value_name = "PATH")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The API server's address, in place of the kubeconfig's
-    #[arg(long, value_name = "URL")]
-    pub master: Option<String>,
+    #[command(flatten)]
+    pub server: ServerFlags,
     #[command(flatten)]
     pub control: ControlFlags,
 }
