@@ -82,31 +82,68 @@ fn parsed(flag: &Flag, text: &str) -> Result<Value, String> {
 #[derive(Clone, Debug, Default)]
 pub struct KubeProxyFlags(pub Given);
 
-impl Args for KubeProxyFlags {
-    fn augment_args(command: Command) -> Command {
-        command.args(Flag::all().map(argument))
-    }
+/// The flags of kube-proxy that change what happens to traffic, for commands that answer questions.
+#[derive(Clone, Debug, Default)]
+pub struct TrafficFlags(pub Given);
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+const TRAFFIC_FLAGS: [&str; 14] = [
+    "config",
+    "hostname-override",
+    "proxy-mode",
+    "detect-local-mode",
+    "cluster-cidr",
+    "pod-bridge-interface",
+    "pod-interface-name-prefix",
+    "nodeport-addresses",
+    "bind-address",
+    "iptables-localhost-nodeports",
+    "iptables-masquerade-bit",
+    "masquerade-all",
+    "ipvs-scheduler",
+    "feature-gates",
+];
+
+fn traffic_flags() -> impl Iterator<Item = &'static Flag> {
+    TRAFFIC_FLAGS.into_iter().filter_map(Flag::named)
 }
 
-impl FromArgMatches for KubeProxyFlags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Given::default();
-        for flag in Flag::all().filter(|flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine)) {
-            let values = matches.get_many::<Value>(flag.name).unwrap_or_default();
-            values.cloned().for_each(|value| given.add(flag.name, value));
+/// What was given of these flags.
+fn given(matches: &ArgMatches, flags: impl Iterator<Item = &'static Flag>) -> Given {
+    let mut given = Given::default();
+    for flag in flags.filter(|flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine)) {
+        let values = matches.get_many::<Value>(flag.name).unwrap_or_default();
+        values.cloned().for_each(|value| given.add(flag.name, value));
+    }
+    given
+}
+
+macro_rules! flags_of_table {
+    ($flags:ty, $table:expr) => {
+        impl Args for $flags {
+            fn augment_args(command: Command) -> Command {
+                command.args($table.map(argument))
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
+            }
         }
-        Ok(Self(given))
-    }
 
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
+        impl FromArgMatches for $flags {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                Ok(Self(given(matches, $table)))
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+    };
 }
+
+flags_of_table!(KubeProxyFlags, Flag::all());
+flags_of_table!(TrafficFlags, traffic_flags());
 
 fn argument(flag: &'static Flag) -> Arg {
     let argument = Arg::new(flag.name)

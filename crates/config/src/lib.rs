@@ -24,7 +24,7 @@ mod tree;
 mod value;
 mod yaml;
 
-pub use arguments::{Given, KubeProxyFlags, normalised};
+pub use arguments::{Given, KubeProxyFlags, TrafficFlags, normalised};
 pub use dns::{CacheDocument, DnsDocument, from_corefile};
 pub use document::Document;
 pub use fields::{FIELDS, Field, Use};

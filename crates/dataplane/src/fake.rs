@@ -1,4 +1,5 @@
-//! A kernel in memory that fails like the real one: now and then, before or after the change took effect.
+//! A kernel in memory that fails like a real one: a call fails now and then, and a failed change stops after any part of
+//! it, from nothing to all.
 
 use crate::{Change, ClientChoice, Dataplane, Error, Objects, Observe, Program};
 
@@ -55,22 +56,34 @@ impl<D: Dataplane> Observe<D> for FakeKernel<D> {
 
 impl<D: Dataplane> Program<D> for FakeKernel<D> {
     fn apply(&mut self, change: &Change<D>, _: bool) -> Result<(), Error> {
-        if self.fails() {
-            return Err(Error::Fake("the change was refused"));
-        }
         for (key, value) in &change.removed {
             if self.objects.0.get(key) != Some(value) {
                 return Err(Error::Fake("the change removes what is not there"));
             }
         }
-        change.apply_to(&mut self.objects);
-        if self.fails() {
-            return Err(Error::Fake("the answer was lost after the change took effect"));
+        let steps: Vec<Step<'_, D>> = steps(change).collect();
+        let is_refused = self.fails();
+        let reached = if is_refused { self.random() as usize % (steps.len() + 1) } else { steps.len() };
+        for (key, value) in &steps[..reached] {
+            match value {
+                Some(value) => _ = self.objects.0.insert((*key).clone(), (*value).clone()),
+                None => _ = self.objects.0.remove(key),
+            }
         }
-        Ok(())
+        if is_refused { Err(Error::Fake("the change stopped after a part of it")) } else { Ok(()) }
     }
 
     fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
         if self.fails() { Err(Error::Fake("forgetting clients failed")) } else { Ok(0) }
     }
+}
+
+/// One object written, or deleted.
+type Step<'a, D> = (&'a <D as Dataplane>::Key, Option<&'a <D as Dataplane>::Value>);
+
+/// What is new comes before what goes, as in a kernel without transactions.
+fn steps<D: Dataplane>(change: &Change<D>) -> impl Iterator<Item = Step<'_, D>> {
+    let added = change.added.iter().map(|(key, value)| (key, Some(value)));
+    let removed = change.removed.keys().filter(|key| !change.added.contains_key(key)).map(|key| (key, None));
+    added.chain(removed)
 }

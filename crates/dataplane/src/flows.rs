@@ -1,25 +1,30 @@
-//! Making the kernel forget UDP flows that a change made wrong.
+//! UDP flows that a change of the plan made stale.
 
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_kernel::conntrack::{Conntrack, FlowFilter};
 use portolan_kernel::nftables::Family as KernelFamily;
-use portolan_model::{DiffItem, Family, Protocol};
+use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan, Plan, StaleFlow, StaleTarget, stale_flows};
 
 use crate::Error;
+use crate::reconcile::{Changes, PortChange};
 
-/// Forgets what the change from one plan to the next makes stale; the kernel itself picks the flows.
-pub fn forget_flows(conntrack: &mut Conntrack, before: &Plan, after: &Plan) -> Result<usize, Error> {
+/// Deletes the conntrack entries of UDP flows that lead to what is gone: they would keep their clients from what is there
+/// now. Returns how many were deleted, or how many filters the kernel was given.
+pub fn forget_stale_flows(conntrack: &mut Conntrack, changes: &Changes, plan: &Plan) -> Result<usize, Error> {
+    match changes {
+        Changes::Unknown => forget_all_stale_flows(conntrack, plan),
+        Changes::Ports(ports) => forget_flows(conntrack, ports, &plan.node),
+    }
+}
+
+/// Cost follows the change: the kernel finds the flows.
+fn forget_flows(conntrack: &mut Conntrack, ports: &[PortChange], node: &NodePlan) -> Result<usize, Error> {
     let mut count = 0;
-    for item in before.services.diff(&after.services) {
-        let (old, new) = match item {
-            DiffItem::Add(_, new) => (None, Some(new)),
-            DiffItem::Remove(_, old) => (Some(old), None),
-            DiffItem::Update { old, new } => (Some(old.1), Some(new.1)),
-        };
-        for flow in stale_flows(old.map(|it| &**it), new.map(|it| &**it)) {
-            for filter in filters(&flow, &after.node) {
+    for change in ports {
+        for flow in stale_flows(change.before.as_deref(), change.after.as_deref()) {
+            for filter in filters(&flow, node) {
                 conntrack.delete_matching(&filter)?;
                 count += 1;
             }
@@ -28,8 +33,8 @@ pub fn forget_flows(conntrack: &mut Conntrack, before: &Plan, after: &Plan) -> R
     Ok(count)
 }
 
-/// Looks at every UDP flow, for when it is not known what happened before; tells how many were stale.
-pub fn forget_all_stale_flows(conntrack: &mut Conntrack, plan: &Plan) -> Result<usize, Error> {
+/// Looks at every UDP flow, where it is unknown what changed.
+fn forget_all_stale_flows(conntrack: &mut Conntrack, plan: &Plan) -> Result<usize, Error> {
     let mut count = 0;
     for family in [KernelFamily::Ip, KernelFamily::Ip6] {
         for flow in conntrack.flows(family, Protocol::Udp.number())? {

@@ -1,20 +1,25 @@
-//! SPELLING and DOING: a plan said in one mode's own objects, and those objects put into the kernel.
+//! From a plan to kernel objects, and those objects into the kernel.
 //!
 //! A mode implements [`Dataplane`], which is pure, and gives a kernel that can be read ([`Observe`]) and written
-//! ([`Program`]). Everything else (what changed, who shares what, what to do after an error) is written once, in
-//! [`reconcile`].
+//! ([`Program`]). What changed, which objects are shared and what to do after an error is written once, in `reconcile`.
+//! To the rest of the program a mode is a [`mode::Mode`], found in [`modes`].
 #![forbid(unsafe_code)]
 
 mod flows;
 pub mod iptables;
 pub mod ipvs;
+pub mod mode;
+pub mod modes;
 pub mod nftables;
 mod objects;
+mod options;
 pub mod peers;
+mod place;
 mod reconcile;
 pub mod tables;
 pub mod traffic;
 pub mod userspace;
+mod view;
 pub mod walk;
 
 pub mod fake;
@@ -25,11 +30,15 @@ use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use portolan_plan::ClientChoice;
 
-pub use flows::{forget_all_stale_flows, forget_flows};
+pub use flows::forget_stale_flows;
 pub use objects::{Change, Objects};
-pub use reconcile::{Reconciler, SyncReport, render, verify};
+pub use options::{ModeFlag, ModeSettings, OptionValue, Options};
+pub use place::Owned;
+pub use reconcile::{Changes, PortChange, Reconciler, SyncReport, Trust, render, verify};
+pub use userspace::{Listeners, NamedSocket, receive_sockets, send_sockets};
+pub use view::{Difference, ObjectDifference};
 
-/// One way of saying a plan.
+/// One way to render a plan.
 pub trait Dataplane {
     /// Names one kernel object: a map element, a chain, a virtual server, a listener.
     type Key: Ord + Clone + Display;
@@ -38,10 +47,10 @@ pub trait Dataplane {
 
     fn render_node(&self, node: &NodePlan) -> Objects<Self>;
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self>;
-    /// Whether several Services may want the same object, with the same content.
+    /// Whether several Services can have the same object, with the same content.
     fn is_shared(&self, key: &Self::Key) -> bool;
-    /// Whether Services are said in the same words on both; if not, all of them have to be written anew.
-    fn says_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
+    /// Whether Services render to the same objects on both. If not, all of them are rewritten.
+    fn renders_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
         one.treats_services_like(other)
     }
 
@@ -49,20 +58,26 @@ pub trait Dataplane {
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace;
 }
 
-/// A kernel that can be asked.
+/// A kernel that can be read.
 pub trait Observe<D: Dataplane + ?Sized> {
     fn read(&mut self) -> Result<Objects<D>, Error>;
 
-    /// Whether it is certain that nobody else has written since we last read or wrote.
+    /// Whether it is certain that no other process has written since the last read or write.
     fn is_undisturbed(&mut self) -> Result<bool, Error>;
 }
 
-/// A kernel that can be told, in one transaction: all of the change is in force afterwards, or none of it.
+/// A kernel that can be written.
 pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
-    /// With `only_if_undisturbed`, the change is refused if anybody has written since the last [`Observe::read`].
+    /// Writes the change. Few kernels have transactions for all of it, so this is what holds: each prefix of the write is
+    /// safe for traffic (what is new is written before what leads to it, and what goes is unlinked before it is
+    /// deleted), and after an error the kernel holds some prefix, from nothing to all. The next sync reads it and
+    /// converges from there.
+    ///
+    /// With `only_if_undisturbed`, a kernel that can detect it refuses the change if another process has written since the
+    /// last [`Observe::read`].
     fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
 
-    /// Ends what the kernel itself remembers about clients (session affinity), but for the choices to keep.
+    /// Deletes what the kernel itself remembers about clients (session affinity), except for the choices to keep.
     fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error>;
 }
 
@@ -79,7 +94,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Somebody else wrote between our reading and our writing: reading again is all it takes.
+    /// Another process wrote between our read and our write: a second read is enough.
     pub fn is_outdated(&self) -> bool {
         matches!(self, Self::Kernel(portolan_kernel::Error::Outdated { .. }))
     }

@@ -1,146 +1,202 @@
 //! From plan to kernel, once for all modes.
 //!
 //! A sync renders only the Services whose `Arc` changed, old and new, and applies the difference: its cost follows the
-//! change. After any error nothing is believed but what the kernel itself says.
+//! change. After an error, or a write by another process, the kernel is read and compared as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use portolan_model::{DiffItem, OrdMap};
 use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, loses_clients};
 
+use crate::mode::Synchronize;
 use crate::objects::{Change, Objects};
+use crate::view::{Difference, compare};
 use crate::{Dataplane, Error, Observe, Program};
 
-/// How often a full sync reads again because somebody else keeps writing to the kernel.
+/// How often a full sync reads again because another process writes to the kernel.
 const READ_ATTEMPTS: usize = 5;
 
 pub struct Reconciler<D: Dataplane, K> {
     dataplane: D,
     kernel: K,
-    /// What the kernel is known to hold; `None` when it must be read first.
-    applied: Option<Applied<D>>,
+    /// The plan of the last sync that succeeded.
+    plan: Option<Plan>,
+    /// How many Services use each shared object. `None` when the kernel may hold something else than the plan, so that
+    /// it must be read.
+    shared: Option<SharedCounts<D>>,
 }
 
-struct Applied<D: Dataplane> {
-    plan: Plan,
-    /// How many Services want each shared object.
-    wanted_by: BTreeMap<D::Key, u32>,
+/// What a sync may assume about the kernel without reading all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// It holds what the last sync wrote. Foreign changes are notified.
+    #[default]
+    Memory,
+    /// It holds what the last sync wrote if its generation counter shows no foreign commit since.
+    Generation,
+    /// It is read and compared as a whole.
+    Nothing,
 }
 
 /// What one sync did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct SyncReport {
     /// Objects written, changed or removed.
     pub objects: usize,
     /// Service ports that were rendered.
     pub services: usize,
+    /// Service ports that differ from the last sync that succeeded.
+    pub changes: Changes,
     /// The kernel was read and compared as a whole.
     pub full: bool,
-    /// In a full sync: the kernel did not hold what it should have held by the last sync.
+    /// Objects that were not as the last sync wrote them.
     pub repaired: usize,
-    /// Time spent in the transaction itself.
+    /// Time spent in the write itself.
     pub kernel_time: Duration,
+}
+
+/// Which Service ports changed.
+#[derive(Clone, Debug)]
+pub enum Changes {
+    /// There was no sync before: any port may have changed.
+    Unknown,
+    Ports(Vec<PortChange>),
+}
+
+/// A Service port before and after. One of the two is there.
+#[derive(Clone, Debug)]
+pub struct PortChange {
+    pub before: Option<Arc<ServicePlan>>,
+    pub after: Option<Arc<ServicePlan>>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self::Ports(Vec::new())
+    }
+}
+
+impl Changes {
+    fn between(before: Option<&Plan>, after: &Plan) -> Self {
+        match before {
+            Some(before) => Self::Ports(changed_ports(&before.services, &after.services).collect()),
+            None => Self::Unknown,
+        }
+    }
+
+    fn ports(&self) -> &[PortChange] {
+        match self {
+            Self::Unknown => &[],
+            Self::Ports(ports) => ports,
+        }
+    }
 }
 
 impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     pub fn new(dataplane: D, kernel: K) -> Self {
-        Self { dataplane, kernel, applied: None }
+        Self { dataplane, kernel, plan: None, shared: None }
     }
 
     pub fn dataplane(&self) -> &D {
         &self.dataplane
     }
 
-    pub fn kernel(&mut self) -> &mut K {
+    pub fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    pub fn kernel_mut(&mut self) -> &mut K {
         &mut self.kernel
     }
 
-    /// Plans are said differently from now on, so that what the kernel holds must be read before the next sync.
-    pub fn respell(&mut self, dataplane: D) {
+    /// Renders with other settings from now on. The next sync reads the kernel.
+    pub fn use_dataplane(&mut self, dataplane: D) {
         self.dataplane = dataplane;
-        self.applied = None;
+        self.shared = None;
     }
 
-    /// The plan that the kernel is known to hold.
-    pub fn applied(&self) -> Option<&Plan> {
-        self.applied.as_ref().map(|applied| &applied.plan)
-    }
-
-    /// Makes the kernel say what the plan says. The clock comes from outside, to time the transaction.
-    pub fn sync(&mut self, plan: &Plan, clock: &dyn Fn() -> Duration) -> Result<SyncReport, Error> {
-        match self.applied.take() {
-            Some(applied) if self.dataplane.says_alike(&plan.node, &applied.plan.node) => {
-                self.sync_changes(applied, plan, clock)
+    /// Makes the kernel hold the plan.
+    pub fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
+        let mut report = SyncReport { changes: Changes::between(self.plan.as_ref(), plan), ..Default::default() };
+        // Until the write has succeeded, the state of the kernel is unknown.
+        let memory = self.shared.take().zip(self.plan.as_ref().map(|plan| plan.node.clone()));
+        let is_repair = memory.is_some() && self.plan.as_ref() == Some(plan);
+        let shared = match memory {
+            Some((shared, node)) if self.is_trusted(&node, plan, trust)? => {
+                self.write_changes(shared, &node, plan, &mut report)?
             }
-            _ => self.sync_everything(plan, clock),
-        }
+            _ => self.write_everything(plan, is_repair, &mut report)?,
+        };
+        (self.plan, self.shared) = (Some(plan.clone()), Some(shared));
+        Ok(report)
     }
 
-    /// As [`Self::sync`], but believes what was written before only if the kernel says that nobody else wrote since.
-    pub fn sync_and_check(&mut self, plan: &Plan, clock: &dyn Fn() -> Duration) -> Result<SyncReport, Error> {
-        if self.applied.is_some() && self.kernel.is_undisturbed()? {
-            return self.sync(plan, clock);
-        }
-        self.sync_everything(plan, clock)
+    /// Whether the changes of the plan are all that has to be written.
+    fn is_trusted(&mut self, before: &NodePlan, plan: &Plan, trust: Trust) -> Result<bool, Error> {
+        let is_undisturbed = match trust {
+            Trust::Memory => true,
+            Trust::Generation => self.kernel.is_undisturbed()?,
+            Trust::Nothing => false,
+        };
+        Ok(is_undisturbed && self.dataplane.renders_alike(&plan.node, before))
     }
 
-    /// Reads the kernel and repairs whatever differs, whoever caused it.
-    pub fn sync_everything(&mut self, plan: &Plan, clock: &dyn Fn() -> Duration) -> Result<SyncReport, Error> {
-        let known = self.applied.take();
+    /// Reads the kernel and repairs what differs, whatever the cause.
+    fn write_everything(
+        &mut self,
+        plan: &Plan,
+        is_repair: bool,
+        report: &mut SyncReport,
+    ) -> Result<SharedCounts<D>, Error> {
         let mut attempt = 1;
         loop {
-            // A neighbour who writes all the time would keep us out for ever, so the last attempt does not ask.
+            // A process that writes all the time would block us for ever, so the last attempt writes in any case.
             let is_last = attempt == READ_ATTEMPTS;
-            let known = known.as_ref().map(|applied| &applied.plan);
-            match self.try_sync_everything(plan, known, !is_last, clock) {
+            match self.try_write_everything(plan, is_repair, !is_last, report) {
                 Err(error) if error.is_outdated() && !is_last => attempt += 1,
                 other => return other,
             }
         }
     }
 
-    fn try_sync_everything(
+    fn try_write_everything(
         &mut self,
         plan: &Plan,
-        known: Option<&Plan>,
+        is_repair: bool,
         only_if_undisturbed: bool,
-        clock: &dyn Fn() -> Duration,
-    ) -> Result<SyncReport, Error> {
-        let (wanted, wanted_by) = render_counted(&self.dataplane, plan);
+        report: &mut SyncReport,
+    ) -> Result<SharedCounts<D>, Error> {
+        let (wanted, shared) = render_counted(&self.dataplane, plan);
         let change = Change::between(self.kernel.read()?, wanted);
-        let mut report = SyncReport { full: true, services: plan.services.len(), ..Default::default() };
-        report.repaired = if known.is_some_and(|known| known == plan) { change.len() } else { 0 };
-        self.write(&change, only_if_undisturbed, clock, &mut report)?;
+        (report.full, report.services) = (true, plan.services.len());
+        report.repaired = if is_repair { change.len() } else { 0 };
+        self.write(&change, only_if_undisturbed, report)?;
         self.forget_clients(plan)?;
-        self.applied = Some(Applied { plan: plan.clone(), wanted_by });
-        Ok(report)
+        Ok(shared)
     }
 
-    fn sync_changes(
+    fn write_changes(
         &mut self,
-        mut applied: Applied<D>,
+        mut shared: SharedCounts<D>,
+        node_before: &NodePlan,
         plan: &Plan,
-        clock: &dyn Fn() -> Duration,
-    ) -> Result<SyncReport, Error> {
-        let mut report = SyncReport::default();
-        let (mut before, mut after) = self.node_changes(&applied.plan.node, &plan.node);
-        let (mut shared, mut loses_some) = (BTreeMap::new(), false);
-        for (old, new) in changed_ports(&applied.plan.services, &plan.services) {
-            report.services += 1;
-            self.render_into(&plan.node, old, -1, &mut before, &mut shared);
-            self.render_into(&plan.node, new, 1, &mut after, &mut shared);
-            loses_some |= loses_clients(old.map(Arc::as_ref), new.map(Arc::as_ref));
+        report: &mut SyncReport,
+    ) -> Result<SharedCounts<D>, Error> {
+        let (mut before, mut after) = self.node_changes(node_before, &plan.node);
+        let mut steps = BTreeMap::new();
+        for change in report.changes.ports() {
+            self.render_into(&plan.node, change.before.as_deref(), -1, &mut before, &mut steps);
+            self.render_into(&plan.node, change.after.as_deref(), 1, &mut after, &mut steps);
         }
-        applied.count(shared, &mut before, &mut after);
-        self.write(&Change::between(before, after), false, clock, &mut report)?;
-        if loses_some {
+        count_shared::<D>(&mut shared, steps, &mut before, &mut after);
+        report.services = report.changes.ports().len();
+        self.write(&Change::between(before, after), false, report)?;
+        if report.changes.ports().iter().any(PortChange::loses_clients) {
             self.forget_clients(plan)?;
         }
-        applied.plan = plan.clone();
-        self.applied = Some(applied);
-        Ok(report)
+        Ok(shared)
     }
 
     fn node_changes(&self, old: &NodePlan, new: &NodePlan) -> (Objects<D>, Objects<D>) {
@@ -150,27 +206,21 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         }
     }
 
-    fn write(
-        &mut self,
-        change: &Change<D>,
-        only_if_undisturbed: bool,
-        clock: &dyn Fn() -> Duration,
-        report: &mut SyncReport,
-    ) -> Result<(), Error> {
+    fn write(&mut self, change: &Change<D>, only_if_undisturbed: bool, report: &mut SyncReport) -> Result<(), Error> {
         report.objects = change.len();
         if change.is_empty() {
             return Ok(());
         }
-        let start = clock();
+        let start = Instant::now();
         self.kernel.apply(change, only_if_undisturbed)?;
-        report.kernel_time = clock().saturating_sub(start);
+        report.kernel_time = start.elapsed();
         Ok(())
     }
 
     fn render_into(
         &self,
         node: &NodePlan,
-        port: Option<&Arc<ServicePlan>>,
+        port: Option<&ServicePlan>,
         step: i64,
         owned: &mut Objects<D>,
         shared: &mut BTreeMap<D::Key, (D::Value, i64)>,
@@ -190,35 +240,54 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     }
 }
 
-impl<D: Dataplane> Applied<D> {
-    /// Shared objects come with the first Service that wants them and go with the last.
-    fn count(&mut self, steps: BTreeMap<D::Key, (D::Value, i64)>, before: &mut Objects<D>, after: &mut Objects<D>) {
-        for (key, (value, step)) in steps {
-            let old = i64::from(self.wanted_by.get(&key).copied().unwrap_or(0));
-            let new = old + step;
-            match (old, new) {
-                (0, 1..) => _ = after.0.insert(key.clone(), value),
-                (1.., 0) => _ = before.0.insert(key.clone(), value),
-                _ => {}
-            }
-            match u32::try_from(new) {
-                Ok(0) | Err(_) => _ = self.wanted_by.remove(&key),
-                Ok(count) => _ = self.wanted_by.insert(key, count),
-            }
+impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
+    fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
+        Reconciler::sync(self, plan, trust)
+    }
+
+    fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
+        Ok(compare(&self.dataplane, self.kernel.read()?, plan))
+    }
+}
+
+impl PortChange {
+    fn loses_clients(&self) -> bool {
+        loses_clients(self.before.as_deref(), self.after.as_deref())
+    }
+}
+
+/// How many Services use each shared object.
+type SharedCounts<D> = BTreeMap<<D as Dataplane>::Key, u32>;
+
+/// A shared object is added with the first Service that uses it and removed with the last.
+fn count_shared<D: Dataplane>(
+    shared: &mut SharedCounts<D>,
+    steps: BTreeMap<D::Key, (D::Value, i64)>,
+    before: &mut Objects<D>,
+    after: &mut Objects<D>,
+) {
+    for (key, (value, step)) in steps {
+        let old = i64::from(shared.get(&key).copied().unwrap_or(0));
+        let new = old + step;
+        match (old, new) {
+            (0, 1..) => _ = after.0.insert(key.clone(), value),
+            (1.., 0) => _ = before.0.insert(key.clone(), value),
+            _ => {}
+        }
+        match u32::try_from(new) {
+            Ok(0) | Err(_) => _ = shared.remove(&key),
+            Ok(count) => _ = shared.insert(key, count),
         }
     }
 }
 
 type PortPlans = OrdMap<PortKey, Arc<ServicePlan>>;
 
-fn changed_ports<'a>(
-    before: &'a PortPlans,
-    after: &'a PortPlans,
-) -> impl Iterator<Item = (Option<&'a Arc<ServicePlan>>, Option<&'a Arc<ServicePlan>>)> {
+fn changed_ports(before: &PortPlans, after: &PortPlans) -> impl Iterator<Item = PortChange> {
     before.diff(after).map(|item| match item {
-        DiffItem::Add(_, new) => (None, Some(new)),
-        DiffItem::Remove(_, old) => (Some(old), None),
-        DiffItem::Update { old, new } => (Some(old.1), Some(new.1)),
+        DiffItem::Add(_, new) => PortChange { before: None, after: Some(new.clone()) },
+        DiffItem::Remove(_, old) => PortChange { before: Some(old.clone()), after: None },
+        DiffItem::Update { old, new } => PortChange { before: Some(old.1.clone()), after: Some(new.1.clone()) },
     })
 }
 
@@ -227,19 +296,19 @@ pub fn render<D: Dataplane>(dataplane: &D, plan: &Plan) -> Objects<D> {
     render_counted(dataplane, plan).0
 }
 
-fn render_counted<D: Dataplane>(dataplane: &D, plan: &Plan) -> (Objects<D>, BTreeMap<D::Key, u32>) {
-    let mut wanted_by = BTreeMap::new();
+fn render_counted<D: Dataplane>(dataplane: &D, plan: &Plan) -> (Objects<D>, SharedCounts<D>) {
+    let mut shared = BTreeMap::new();
     let services = plan.services.values().flat_map(|port| dataplane.render_service(&plan.node, port).0);
     let counted = services.inspect(|(key, _)| {
         if dataplane.is_shared(key) {
-            *wanted_by.entry(key.clone()).or_insert(0) += 1;
+            *shared.entry(key.clone()).or_insert(0) += 1;
         }
     });
     let objects = dataplane.render_node(&plan.node).0.into_iter().chain(counted).collect();
-    (Objects(objects), wanted_by)
+    (Objects(objects), shared)
 }
 
-/// What the kernel holds against what it should hold. Reads only.
+/// What has to be written to make the kernel hold the plan. Reads only.
 pub fn verify<D: Dataplane>(dataplane: &D, kernel: &mut dyn Observe<D>, plan: &Plan) -> Result<Change<D>, Error> {
     Ok(Change::between(kernel.read()?, render(dataplane, plan)))
 }

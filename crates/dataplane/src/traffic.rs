@@ -13,6 +13,25 @@ use portolan_plan::{Plan, PortKey, Refusal, ServicePlan};
 
 use crate::Error;
 
+/// Reads what a mode counts, on another thread than the one that syncs.
+pub trait ReadTraffic: Send {
+    /// Counters that are not needed any more go to `forget`, which has the thread that syncs delete them.
+    fn read(&mut self, plan: &Plan, forget: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error>;
+}
+
+/// Has counters deleted from the kernel.
+pub type ForgetCounts<'a> = dyn FnMut(&[(Pair, Usage)]) -> Result<(), Error> + 'a;
+
+/// For a mode that counts nothing.
+#[derive(Default)]
+pub(crate) struct NoCounters(TrafficSample);
+
+impl ReadTraffic for NoCounters {
+    fn read(&mut self, _: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
+        Ok(&self.0)
+    }
+}
+
 /// A kernel that counts.
 pub trait CountTraffic {
     fn read_counts(&mut self) -> Result<Counts, Error>;
@@ -62,6 +81,12 @@ pub struct TrafficSample {
     pub pairs: usize,
     /// The kernel has no room for more pairs: new ones go uncounted.
     pub is_full: bool,
+    /// Packets that connection tracking could not place, where they are counted.
+    pub invalid_dropped: Option<u64>,
+    /// Connections to node ports at 127.0.0.1, where they are counted.
+    pub loopback_accepted: Option<u64>,
+    /// Connections that the daemon carries now.
+    pub carried: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +95,17 @@ pub struct ServiceTraffic {
     pub total: Usage,
     /// Endpoints that still serve and have had traffic.
     pub endpoints: BTreeMap<SocketAddr, Usage>,
+    pub relayed: Relayed,
+}
+
+/// What the relay counts besides traffic, in a mode whose daemon carries the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    pub dial_errors: u64,
+    pub retries: u64,
+    pub failed: u64,
+    /// Connections that waited because a limit was reached.
+    pub waits: u64,
 }
 
 /// Keeps the numbers from one reading to the next.
@@ -182,6 +218,11 @@ impl Usage {
             replies: since(before.replies, self.replies),
         }
     }
+}
+
+/// A count of bytes alone.
+pub(crate) fn bytes(bytes: u64) -> Count {
+    Count { packets: 0, bytes }
 }
 
 fn add(count: &mut Count, more: Count) {

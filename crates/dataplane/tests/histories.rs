@@ -4,16 +4,15 @@
 mod history;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use history::{Happening, beginning, config, happen, history};
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
-use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
-use portolan_dataplane::{Dataplane, Observe, Program, Reconciler, render};
-use portolan_plan::{Plan, PlanConfig, plan};
+use portolan_dataplane::userspace::{Listeners, RelayLimits, Userspace, UserspaceKernel};
+use portolan_dataplane::{Dataplane, Observe, Program, Reconciler, Trust, render};
+use portolan_plan::{Limits, Plan, PlanConfig, plan};
 use proptest::prelude::*;
 
 /// Plays a history with one sync per happening, and gives the last plan.
@@ -38,7 +37,7 @@ fn play_with<D: Dataplane, K: Program<D>>(
 /// A kernel that fails now and then is tried again; one that always fails has a reason to tell.
 fn sync<D: Dataplane, K: Program<D>>(reconciler: &mut Reconciler<D, K>, plan: &Plan) {
     for attempt in 1.. {
-        match reconciler.sync(plan, &|| Duration::ZERO) {
+        match reconciler.sync(plan, Trust::Memory) {
             Ok(_) => return,
             Err(error) => assert!(attempt < 100, "{error}"),
         }
@@ -57,7 +56,7 @@ proptest! {
     fn a_failing_kernel_ends_up_with_the_plan(history in history(), seed in any::<u64>()) {
         let mut reconciler = Reconciler::new(Nftables::new(14), FakeKernel::failing(10, seed));
         let last = play(&history, &mut reconciler);
-        prop_assert!(reconciler.kernel().objects == render(&Nftables::new(14), &last));
+        prop_assert!(reconciler.kernel_mut().objects == render(&Nftables::new(14), &last));
     }
 }
 
@@ -70,7 +69,7 @@ proptest! {
         in_private_namespace();
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
         let last = play(&history, &mut reconciler);
-        let held = reconciler.kernel().read().unwrap();
+        let held = reconciler.kernel_mut().read().unwrap();
         prop_assert!(held == render(&Nftables::new(14), &plan(last.facts(), &Plan::default(), &config())));
     }
 }
@@ -85,7 +84,7 @@ proptest! {
         let variant = if is_legacy { Variant::Legacy } else { Variant::Nft };
         let mut reconciler = Reconciler::new(Iptables::new(14), IptablesKernel::open(variant).unwrap());
         let last = play(&history, &mut reconciler);
-        let held = reconciler.kernel().read().unwrap();
+        let held = reconciler.kernel_mut().read().unwrap();
         prop_assert!(held == render(&Iptables::new(14), &plan(last.facts(), &Plan::default(), &config())));
     }
 }
@@ -97,12 +96,12 @@ proptest! {
     #[test]
     fn rules_and_listeners_end_up_with_the_plan(history in history()) {
         in_private_namespace();
-        let config = PlanConfig { relayed: true, ..config() };
-        let doors = Arc::new(Doors::open(Limits::default()).unwrap());
-        let kernel = UserspaceKernel::open(Variant::Nft, doors).unwrap();
+        let config = PlanConfig { limits: Limits { relayed: true, ..Limits::default() }, ..config() };
+        let listeners = Arc::new(Listeners::open(RelayLimits::default()).unwrap());
+        let kernel = UserspaceKernel::open(Variant::Nft, listeners).unwrap();
         let mut reconciler = Reconciler::new(Userspace, kernel);
         let last = play_with(&config, &history, &mut reconciler);
-        let held = reconciler.kernel().read().unwrap();
+        let held = reconciler.kernel_mut().read().unwrap();
         prop_assert!(held == render(&Userspace, &plan(last.facts(), &Plan::default(), &config)));
     }
 }

@@ -5,19 +5,18 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
 
 use portolan_dataplane::iptables::{Iptables, IptablesKernel, listing};
 use portolan_dataplane::tables::Variant;
-use portolan_dataplane::{Reconciler, render, verify};
+use portolan_dataplane::{Reconciler, Trust, render, verify};
 use portolan_model::Snapshot;
 use portolan_plan::{Plan, PlanConfig, plan};
 use world::{configurations, everything, named};
 
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Iptables, IptablesKernel> {
     let mut reconciler = Reconciler::new(Iptables::new(14), IptablesKernel::open(variant).expect("root"));
-    reconciler.sync(plan, &|| Duration::ZERO).expect("the kernel takes it");
-    assert!(verify(&Iptables::new(14), reconciler.kernel(), plan).expect("the kernel can be read").is_empty());
+    reconciler.sync(plan, Trust::Memory).expect("the kernel takes it");
+    assert!(verify(&Iptables::new(14), reconciler.kernel_mut(), plan).expect("the kernel can be read").is_empty());
     reconciler
 }
 
@@ -76,8 +75,8 @@ fn a_change_behind_our_back_is_told_and_mended() {
     let flush = Command::new("iptables-nft").args(["-t", "nat", "-F", "KUBE-SERVICES"]).status().unwrap();
     assert!(flush.success());
     let second = plan(&Snapshot { node: everything().node, ..Snapshot::default() }, &first, &PlanConfig::default());
-    let error = reconciler.sync(&second, &|| Duration::ZERO).unwrap_err().to_string();
+    let error = reconciler.sync(&second, Trust::Memory).unwrap_err().to_string();
     assert!(error.contains("iptables-nft-restore") && error.contains("the line is: -D KUBE-SERVICES"), "{error}");
-    reconciler.sync(&second, &|| Duration::ZERO).unwrap();
-    assert!(verify(&Iptables::new(14), reconciler.kernel(), &second).unwrap().is_empty());
+    reconciler.sync(&second, Trust::Memory).unwrap();
+    assert!(verify(&Iptables::new(14), reconciler.kernel_mut(), &second).unwrap().is_empty());
 }

@@ -5,10 +5,9 @@ mod world;
 use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use portolan_dataplane::nftables::{Nftables, NftablesKernel, listing};
-use portolan_dataplane::{Reconciler, render, verify};
+use portolan_dataplane::{Reconciler, Trust, render, verify};
 use portolan_model::{Family, Node, ServiceName};
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};
 use world::{configurations, everything, slices};
@@ -37,8 +36,8 @@ fn what_is_programmed_reads_back_and_lists_as_we_say() {
     for config in configurations() {
         let plan = plan(&everything(), &Plan::default(), &config);
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-        reconciler.sync(&plan, &|| Duration::ZERO).unwrap();
-        let difference = verify(&mode, reconciler.kernel(), &plan).unwrap();
+        reconciler.sync(&plan, Trust::Memory).unwrap();
+        let difference = verify(&mode, reconciler.kernel_mut(), &plan).unwrap();
         assert!(difference.is_empty(), "{difference}");
         let listed = format!("{}{}", nft_list("ip"), nft_list("ip6"));
         let (ours, theirs) = (lines(&listing(&render(&mode, &plan))), lines(&listed));
@@ -57,7 +56,7 @@ fn a_second_start_writes_nothing() {
     let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let sync = || {
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-        reconciler.sync(&plan, &|| Duration::ZERO).unwrap()
+        reconciler.sync(&plan, Trust::Memory).unwrap()
     };
     assert!(sync().objects > 0);
     let generation = |()| portolan_kernel::nftables::Nftables::open().unwrap().generation().unwrap();
@@ -84,7 +83,7 @@ fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
             }
         });
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-        let outcome = reconciler.sync(&plan, &|| Duration::ZERO);
+        let outcome = reconciler.sync(&plan, Trust::Memory);
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         outcome.unwrap();
     });
@@ -111,8 +110,8 @@ fn a_table_of_another_layout_is_replaced_under_a_connection() {
 
     let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-    reconciler.sync(&plan, &|| Duration::ZERO).unwrap();
-    assert!(verify(&Nftables::new(14), reconciler.kernel(), &plan).unwrap().is_empty());
+    reconciler.sync(&plan, Trust::Memory).unwrap();
+    assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &plan).unwrap().is_empty());
     assert!(!nft_list("ip").contains("chain old"));
     let mut answer = [0; 4];
     client.write_all(b"ping").unwrap();
@@ -134,7 +133,7 @@ fn a_refused_change_leaves_the_table_as_it_was() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let first = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-    reconciler.sync(&first, &|| Duration::ZERO).unwrap();
+    reconciler.sync(&first, Trust::Memory).unwrap();
     // Behind our back somebody takes an element away, so that our next change removes what is not there.
     let script = "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }";
     run("nft", script);
@@ -143,11 +142,11 @@ fn a_refused_change_leaves_the_table_as_it_was() {
     let pods = [("10.244.1.2", "node-a"), ("10.244.2.2", "node-b")];
     snapshot.slices.insert(ServiceName::new("default", "plain"), Arc::new(slices("plain", Family::V4, &pods)));
     let second = plan(&snapshot, &first, &PlanConfig::default());
-    let error = reconciler.sync(&second, &|| Duration::ZERO).unwrap_err();
+    let error = reconciler.sync(&second, Trust::Memory).unwrap_err();
     assert!(error.to_string().contains("endpoints"), "{error}");
     assert_eq!(nft_list("ip"), before);
-    reconciler.sync(&second, &|| Duration::ZERO).unwrap();
-    assert!(verify(&Nftables::new(14), reconciler.kernel(), &second).unwrap().is_empty());
+    reconciler.sync(&second, Trust::Memory).unwrap();
+    assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &second).unwrap().is_empty());
 }
 
 /// Interfaces come and go with every pod: that must not cost a look at every Service.
@@ -159,11 +158,11 @@ fn a_new_address_of_the_node_costs_one_element() {
     let mut snapshot = everything();
     let first = plan(&snapshot, &Plan::default(), &config);
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
-    reconciler.sync(&first, &|| Duration::ZERO).unwrap();
+    reconciler.sync(&first, Trust::Memory).unwrap();
     let interface_addresses = ["192.168.60.1".parse().unwrap(), "172.17.0.1".parse().unwrap()].into();
     snapshot.node = Arc::new(Node { interface_addresses, ..(*snapshot.node).clone() });
     let second = plan(&snapshot, &first, &config);
-    let report = reconciler.sync(&second, &|| Duration::ZERO).unwrap();
+    let report = reconciler.sync(&second, Trust::Memory).unwrap();
     assert_eq!((report.objects, report.services, report.full), (1, 0, false));
-    assert!(verify(&Nftables::new(14), reconciler.kernel(), &second).unwrap().is_empty());
+    assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &second).unwrap().is_empty());
 }

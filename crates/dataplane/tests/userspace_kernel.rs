@@ -6,19 +6,18 @@ mod world;
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use portolan_dataplane::tables::Variant;
-use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
-use portolan_dataplane::{Reconciler, verify};
-use portolan_plan::{Plan, PlanConfig, plan};
+use portolan_dataplane::userspace::{Listeners, RelayLimits, Userspace, UserspaceKernel};
+use portolan_dataplane::{Reconciler, Trust, verify};
+use portolan_plan::{Limits, Plan, PlanConfig, plan};
 use world::{configurations, everything, named};
 
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Userspace, UserspaceKernel> {
-    let doors = Arc::new(Doors::open(Limits::default()).expect("a relay can be started"));
-    let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(variant, doors).expect("root"));
-    reconciler.sync(plan, &|| Duration::ZERO).expect("the kernel takes it");
-    assert!(verify(&Userspace, reconciler.kernel(), plan).expect("the kernel can be read").is_empty());
+    let listeners = Arc::new(Listeners::open(RelayLimits::default()).expect("a relay can be started"));
+    let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(variant, listeners).expect("root"));
+    reconciler.sync(plan, Trust::Memory).expect("the kernel takes it");
+    assert!(verify(&Userspace, reconciler.kernel_mut(), plan).expect("the kernel can be read").is_empty());
     reconciler
 }
 
@@ -29,7 +28,7 @@ fn save(variant: Variant) -> String {
 }
 
 fn relayed(config: PlanConfig) -> PlanConfig {
-    PlanConfig { relayed: true, ..config }
+    PlanConfig { limits: Limits { relayed: true, ..Limits::default() }, ..config }
 }
 
 #[test]
@@ -69,7 +68,7 @@ fn names_cannot_break_out_of_a_rule() {
         let mut reconciler = sync(variant, &plan);
         let text = save(variant);
         assert!(text.lines().all(|line| !line.starts_with(":X ") && !line.ends_with("--to-ports 22")), "{text}");
-        let listeners = reconciler.kernel().doors().sockets().unwrap().len();
+        let listeners = reconciler.kernel_mut().listeners().sockets().unwrap().len();
         assert_eq!(listeners, 2 * 9, "each Service has its own, for TCP and UDP");
     }
 }

@@ -4,11 +4,10 @@ mod world;
 
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
-use portolan_dataplane::userspace::{Doors, Key, Limits, Userspace, UserspaceKernel};
-use portolan_dataplane::{Observe, Reconciler, tables::Variant};
-use portolan_plan::{Plan, PlanConfig, plan};
+use portolan_dataplane::userspace::{Key, Listeners, RelayLimits, Userspace, UserspaceKernel};
+use portolan_dataplane::{Observe, Reconciler, Trust, tables::Variant};
+use portolan_plan::{Limits, Plan, PlanConfig, plan};
 use world::named;
 
 const FILES: usize = 120;
@@ -21,13 +20,17 @@ fn services_without_a_listener_do_not_harm_the_others() {
     assert!(Command::new("prlimit").args(limit).status().expect("prlimit is installed").success());
     let names: Vec<String> = (1..=SERVICES).map(|number| format!("web-{number}")).collect();
     let snapshot = named(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let plan = plan(&snapshot, &Plan::default(), &PlanConfig { relayed: true, ..PlanConfig::default() });
-    let doors = Arc::new(Doors::open(Limits::default()).unwrap());
-    let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(Variant::Nft, doors).expect("root"));
+    let plan = plan(
+        &snapshot,
+        &Plan::default(),
+        &PlanConfig { limits: Limits { relayed: true, ..Limits::default() }, ..PlanConfig::default() },
+    );
+    let listeners = Arc::new(Listeners::open(RelayLimits::default()).unwrap());
+    let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(Variant::Nft, listeners).expect("root"));
     for _ in 0..2 {
-        let error = reconciler.sync(&plan, &|| Duration::ZERO).unwrap_err().to_string();
+        let error = reconciler.sync(&plan, Trust::Memory).unwrap_err().to_string();
         assert!(error.contains("raise its limit"), "{error}");
-        let held = reconciler.kernel().read().expect("there are files left to read with").0;
+        let held = reconciler.kernel_mut().read().expect("there are files left to read with").0;
         let listeners = held.keys().filter(|key| matches!(key, Key::Listener(_))).count();
         let rules = held.keys().filter(|key| key.to_string().contains("KUBE-PORTALS-CONTAINER -d")).count();
         assert_eq!((listeners, rules), (FILES / 2, FILES / 2), "as many as there may be, each with its rule");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_dataplane::{Change, Dataplane, render};
+use portolan_dataplane::Difference;
 use portolan_model::DiffItem;
 use portolan_plan::{Frontend, Plan, Route, Routes, ServicePlan, Verdict};
 use serde::{Deserialize, Serialize};
@@ -25,14 +25,13 @@ pub struct BehaviourChange {
     pub after: Option<String>,
 }
 
-pub fn difference<D: Dataplane>(dataplane: &D, before: &Plan, after: &Plan) -> DifferenceAnswer {
-    let change = Change::between(render(dataplane, before), render(dataplane, after));
+pub fn difference(before: &Plan, after: &Plan, objects: &Difference) -> DifferenceAnswer {
     let behaviour = before.services.diff(&after.services).flat_map(|item| match item {
         DiffItem::Add(_, new) => port_changes(None, Some(new)),
         DiffItem::Remove(_, old) => port_changes(Some(old), None),
         DiffItem::Update { old, new } => port_changes(Some(old.1), Some(new.1)),
     });
-    DifferenceAnswer { behaviour: behaviour.collect(), objects: change.to_string().lines().map(Into::into).collect() }
+    DifferenceAnswer { behaviour: behaviour.collect(), objects: objects.text.lines().map(Into::into).collect() }
 }
 
 fn port_changes(old: Option<&Arc<ServicePlan>>, new: Option<&Arc<ServicePlan>>) -> Vec<BehaviourChange> {

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use portolan_dataplane::{Dataplane, Objects};
 use portolan_model::Protocol;
 use portolan_plan::{Fate, Packet, Plan, Step, Trace, trace};
 use serde::{Deserialize, Serialize};
@@ -67,16 +66,9 @@ pub struct StepAnswer {
     pub because: String,
 }
 
-/// Asks the plan and the objects, and holds the two answers against each other.
-pub fn explain_packet<D: Dataplane>(
-    dataplane: &D,
-    plan: &Plan,
-    objects: &Objects<D>,
-    objects_from: &str,
-    packet: &Packet,
-) -> PacketAnswer {
+/// Compares what the plan decides about a packet with what the packet meets in a mode's objects.
+pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &str) -> PacketAnswer {
     let decided = trace(plan, packet);
-    let met = dataplane.trace(objects, &plan.node, packet);
     let disagreement = (decided.fate != met.fate)
         .then(|| format!("the plan says \"{}\", but {objects_from} say \"{}\"", decided.fate, met.fate));
     let service = decided.service.as_ref().and_then(|key| plan.services.get(key));

@@ -1,6 +1,6 @@
 //! Does the kernel say what the cluster asked?
 
-use portolan_dataplane::{Change, Dataplane};
+use portolan_dataplane::Difference as Repair;
 use serde::{Deserialize, Serialize};
 
 use crate::table::Style;
@@ -22,18 +22,19 @@ pub struct Difference {
     pub plan: Option<String>,
 }
 
-/// Puts the change that would mend the kernel into words.
-pub fn verify_answer<D: Dataplane>(mode: &str, wanted: usize, mending: &Change<D>) -> VerifyAnswer {
-    let text = |value: &D::Value| value.to_string().trim_start().trim_start_matches(": ").to_string();
-    let missing = mending.added.iter().map(|(key, value)| {
-        let held = mending.removed.get(key).map(text);
-        let kind = if held.is_some() { "different" } else { "missing" };
-        Difference { object: key.to_string(), kind: kind.into(), kernel: held, plan: Some(text(value)) }
+/// Describes the repair that the kernel needs.
+pub fn verify_answer(mode: &str, repair: &Repair) -> VerifyAnswer {
+    let text = |value: &String| value.trim_start().trim_start_matches(": ").to_string();
+    let differences = repair.objects.iter().map(|it| {
+        let kind = match (&it.before, &it.after) {
+            (None, _) => "missing",
+            (Some(_), Some(_)) => "different",
+            (Some(_), None) => "superfluous",
+        };
+        let (kernel, plan) = (it.before.as_ref().map(text), it.after.as_ref().map(text));
+        Difference { object: it.object.clone(), kind: kind.into(), kernel, plan }
     });
-    let superfluous = mending.removed.iter().filter(|(key, _)| !mending.added.contains_key(key)).map(|(key, value)| {
-        Difference { object: key.to_string(), kind: "superfluous".into(), kernel: Some(text(value)), plan: None }
-    });
-    VerifyAnswer { mode: mode.into(), wanted, differences: missing.chain(superfluous).collect() }
+    VerifyAnswer { mode: mode.into(), wanted: repair.wanted, differences: differences.collect() }
 }
 
 impl VerifyAnswer {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use portolan_dataplane::nftables::Nftables;
-use portolan_dataplane::{Change, render};
+use portolan_dataplane::mode::ModeView;
+use portolan_dataplane::{ModeSettings, modes};
 use portolan_explain::{Style, difference, explain_packet, services, verify_answer};
 use portolan_model::{
     Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
@@ -43,8 +43,11 @@ fn slices(addresses: &[&str]) -> Slices {
     Slices([Arc::new(Slice { name: "web".into(), family: Family::V4, ports, endpoints })].into())
 }
 
+fn view() -> Box<dyn ModeView> {
+    modes::default().view(&ModeSettings::default(), None)
+}
+
 fn explained(plan: &Plan, source: &str, destination: &str) -> String {
-    let mode = Nftables::new(14);
     let destination: std::net::SocketAddr = destination.parse().expect("an address");
     let packet = Packet {
         source: source.parse().expect("an address"),
@@ -53,7 +56,7 @@ fn explained(plan: &Plan, source: &str, destination: &str) -> String {
         port: destination.port(),
         protocol: Protocol::Tcp,
     };
-    let answer = explain_packet(&mode, plan, &render(&mode, plan), "the objects", &packet);
+    let answer = explain_packet(plan, &packet, &view().trace(plan, &packet), "the objects");
     assert_eq!(answer.disagreement, None);
     answer.text(Style::PLAIN)
 }
@@ -108,20 +111,19 @@ default/web:http  tcp       1/1    ClusterIP 10.96.0.10:80            Cluster  -
 #[test]
 fn a_difference_is_told_as_behaviour_and_as_objects() {
     let (before, after) = (plan_with(&["10.244.1.2"]), plan_with(&[]));
-    let text = difference(&Nftables::new(14), &before, &after).text(Style::PLAIN);
+    let text = difference(&before, &after, &view().difference(&before, &after)).text(Style::PLAIN);
     assert!(
         text.contains("    - to 10.244.1.2:8080, masqueraded, except for pods\n    + reject no-endpoints\n"),
         "{text}"
     );
     assert!(text.contains("  - element ip endpoints 10.96.0.10 . tcp . 80 . 0 : 10.244.1.2 . 8080\n"), "{text}");
-    assert_eq!(difference(&Nftables::new(14), &after, &after).text(Style::PLAIN), "no difference\n");
+    assert_eq!(difference(&after, &after, &view().difference(&after, &after)).text(Style::PLAIN), "no difference\n");
 }
 
 #[test]
 fn what_differs_in_the_kernel_is_named() {
-    let mode = Nftables::new(14);
-    let (held, wanted) = (render(&mode, &plan_with(&["10.244.1.2"])), render(&mode, &plan_with(&["10.244.1.3"])));
-    let answer = verify_answer("nftables", wanted.0.len(), &Change::between(held, wanted));
+    let (held, wanted) = (plan_with(&["10.244.1.2"]), plan_with(&["10.244.1.3"]));
+    let answer = verify_answer("nftables", &view().difference(&held, &wanted));
     let text = answer.text(Style::PLAIN);
     assert!(!answer.agrees());
     let line = "different    element ip endpoints 10.96.0.10 . tcp . 80 . 0: is 10.244.1.2 . 8080, should be 10.244.1.3 . 8080";

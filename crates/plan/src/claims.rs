@@ -59,7 +59,7 @@ impl Claims {
     pub(crate) fn rivals(&self, claim: &Claim, node: &NodePlan) -> Vec<ServiceName> {
         let mut rivals = self.others(claim, claim.address);
         if let FrontendAddress::Vip(address, port) = claim.address
-            && node.virtual_servers
+            && node.limits.virtual_servers
             && node.owns(address)
         {
             rivals.extend(self.others(claim, FrontendAddress::NodePort(port)));
@@ -91,7 +91,7 @@ impl Plan {
     /// Whether the address is one that belongs to Services alone, so that its other ports are refused. Where all addresses
     /// of Services are the node's own, that would otherwise lead to the node's own programs.
     pub fn owns_address(&self, address: IpAddr) -> bool {
-        let bound = self.node.virtual_servers && !self.node.owns(address);
+        let bound = self.node.limits.virtual_servers && !self.node.owns(address);
         self.claims.any_at(address, |kind| kind.owns_address() || bound)
     }
 }
@@ -110,7 +110,7 @@ impl ServicePlan {
             .partition(|(holder, _)| holder.as_ref().is_none_or(|claim| claim.holder == self.key));
         self.frontends = held.into_iter().map(|(_, frontend)| frontend).collect();
         self.conflicts = lost.into_iter().filter_map(|(holder, frontend)| conflict(holder?, &frontend)).collect();
-        self.taken_addresses = if node.virtual_servers { self.taken_addresses(claims, node) } else { [].into() };
+        self.taken_addresses = if node.limits.virtual_servers { self.taken_addresses(claims, node) } else { [].into() };
     }
 
     fn taken_addresses(&self, claims: &Claims, node: &NodePlan) -> Box<[IpAddr]> {

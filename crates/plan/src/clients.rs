@@ -47,7 +47,7 @@ impl Plan {
     /// without endpoints is left alone: the same port number may be somebody else's on another address. So is what leads
     /// to the relay, which finds an endpoint for each datagram.
     pub fn is_stale_flow(&self, destination: SocketAddr, protocol: Protocol, leads_to: SocketAddr) -> bool {
-        if self.node.relayed && leads_to != destination && self.node.owns(leads_to.ip()) {
+        if self.node.limits.relayed && leads_to != destination && self.node.owns(leads_to.ip()) {
             return false;
         }
         let Some(claim) = self.holder(destination.ip(), destination.port(), protocol) else { return false };

@@ -15,10 +15,18 @@ pub struct PlanConfig {
     pub loopback_node_ports: bool,
     /// Whether `spec.externalIPs` gets rules (feature gate AllowServiceExternalIPs).
     pub allow_external_ips: bool,
-    /// Whether connections end on this node and are carried on from here by the daemon (userspace mode).
+    /// What the active mode cannot do.
+    pub limits: Limits,
+}
+
+/// What a mode cannot do, so that the plan decides around it. The default is a mode without limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The daemon terminates each connection and opens another one to the endpoint: endpoints see the node as their
+    /// client, and SCTP is not served.
     pub relayed: bool,
-    /// Whether addresses are served by virtual servers of the node (ipvs): every address of a Service is one of the
-    /// node's own, and has one pool for all who ask.
+    /// Each address of a Service is bound to the node and has one pool, whatever the origin of a packet. Node ports do
+    /// not answer at 127.0.0.1.
     pub virtual_servers: bool,
 }
 
@@ -30,8 +38,7 @@ impl Default for PlanConfig {
             node_port_addresses: vec![AddressSelector::Primary],
             loopback_node_ports: false,
             allow_external_ips: true,
-            relayed: false,
-            virtual_servers: false,
+            limits: Limits::default(),
         }
     }
 }

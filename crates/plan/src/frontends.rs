@@ -74,13 +74,14 @@ impl<'a> Context<'a> {
         // reach every endpoint, as though they had come through the load balancer.
         let local = self.forward(Pool::Local, pools);
         // A virtual server does not know who asks, so that those inside share the pool of those outside, if it has any.
-        let inside = if self.node.virtual_servers && matches!(local, Verdict::Forward(_)) { local } else { anywhere };
+        let inside =
+            if self.node.limits.virtual_servers && matches!(local, Verdict::Forward(_)) { local } else { anywhere };
         self.routes(self.route(inside, false), self.route(inside, true), self.route(local, false))
     }
 
     /// A relay is the client of every endpoint.
     fn route(&self, verdict: Verdict, masquerade: bool) -> Route {
-        Route::new(verdict, masquerade || self.node.relayed)
+        Route::new(verdict, masquerade || self.node.limits.relayed)
     }
 
     fn forward(&self, pool: Pool, pools: &Pools) -> Verdict {

@@ -28,7 +28,7 @@ use portolan_model::{Family, OrdMap, ServiceName, Snapshot};
 
 pub use claims::{Claim, Claims};
 pub use clients::{ClientChoice, loses_clients};
-pub use config::{AddressSelector, DetectLocal, PlanConfig};
+pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};

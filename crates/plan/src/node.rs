@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_model::{Family, IpNet, Node, Protocol, Snapshot};
 
-use crate::config::{AddressSelector, DetectLocal, PlanConfig};
+use crate::config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 use crate::verdict::Origin;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -20,12 +20,10 @@ pub struct NodePlan {
     pub object_addresses: Box<[IpAddr]>,
     pub masquerade_all: bool,
     pub allow_external_ips: bool,
-    /// Connections end here and are carried on from here: endpoints see the node as their client, and only protocols
-    /// that can be cut in two so are served.
-    pub relayed: bool,
     /// There are so many endpoints that rules had better be short.
     pub is_large: bool,
-    pub virtual_servers: bool,
+    /// What the active mode cannot do.
+    pub limits: Limits,
     pub families: [FamilyPlan; 2],
 }
 
@@ -76,9 +74,8 @@ impl NodePlan {
             object_addresses: node.addresses.clone(),
             masquerade_all: config.masquerade_all,
             allow_external_ips: config.allow_external_ips,
-            relayed: config.relayed,
             is_large: false,
-            virtual_servers: config.virtual_servers,
+            limits: config.limits,
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
                 node_ports: node_port_match(node, config, family),
@@ -93,10 +90,10 @@ impl NodePlan {
     pub fn treats_services_like(&self, other: &Self) -> bool {
         let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
-        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.relayed, node.virtual_servers);
+        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.limits);
         let own = |node: &Self| {
             let served = || Family::BOTH.map(|it| node.node_port_addresses(it).collect::<Vec<_>>());
-            node.virtual_servers.then(|| (node.addresses.clone(), served()))
+            node.limits.virtual_servers.then(|| (node.addresses.clone(), served()))
         };
         own(self) == own(other)
             && identity(self) == identity(other)
@@ -106,7 +103,7 @@ impl NodePlan {
 
     /// What belongs together in SCTP (messages, streams, several addresses) would come apart in a relay.
     pub(crate) fn carries(&self, protocol: Protocol) -> bool {
-        !self.relayed || protocol != Protocol::Sctp
+        !self.limits.relayed || protocol != Protocol::Sctp
     }
 
     /// The address by which the cluster knows this node.
@@ -173,7 +170,7 @@ fn detector(node: &Node, config: &PlanConfig, family: Family) -> Option<LocalDet
 fn serves_loopback(node: &Node, config: &PlanConfig, family: Family) -> bool {
     let mut ranges = node_port_ranges(node, config, family).into_iter();
     let is_included = config.node_port_addresses.is_empty() || ranges.any(|range| range.contains(&LOOPBACK));
-    config.loopback_node_ports && family == Family::V4 && is_included
+    config.loopback_node_ports && !config.limits.virtual_servers && family == Family::V4 && is_included
 }
 
 /// As with kube-proxy, a list that says nothing about a family leaves that family unrestricted.

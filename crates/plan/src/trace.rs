@@ -163,7 +163,7 @@ fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoi
     let leaves = |endpoint: &Endpoint| node.owns(packet.source) || !node.owns(endpoint.address);
     let candidate = |endpoint: &Endpoint| Candidate {
         endpoint: endpoint.socket(),
-        masquerade: node.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
+        masquerade: node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
     };
     pool.iter().map(candidate).collect()
 }

@@ -5,7 +5,7 @@ mod history;
 use std::sync::Arc;
 
 use history::{beginning, config, happen, history};
-use portolan_plan::{Plan, PlanConfig, plan};
+use portolan_plan::{Limits, Plan, PlanConfig, plan};
 use proptest::prelude::*;
 
 proptest! {
@@ -23,7 +23,7 @@ proptest! {
 
     #[test]
     fn so_it_is_with_virtual_servers(history in history()) {
-        let config = PlanConfig { virtual_servers: true, ..config() };
+        let config = PlanConfig { limits: Limits { virtual_servers: true, ..Limits::default() }, ..config() };
         let (mut snapshot, mut last) = (beginning(), Plan::default());
         for happening in &history {
             happen(&mut snapshot, happening);

@@ -1,4 +1,4 @@
-//! Questions to a running daemon, over a socket that only root can open: one JSON line asks, one answers.
+//! The control socket: one JSON line asks the running daemon, one answers. Only root can open it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -8,27 +8,34 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use portolan_dataplane::userspace::Doors;
+use portolan_dataplane::Listeners;
+use portolan_dataplane::traffic::ReadTraffic;
 use portolan_dns::environment::variables;
-use portolan_explain::{DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, services};
+use portolan_explain::{
+    DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference, explain_packet, services,
+    verify_answer,
+};
 use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
 mod replacement;
 
-use crate::modes::spelling;
 use crate::offline::load;
 use crate::settings::Settings;
 
-/// What the daemon shows to those who ask.
+/// What the daemon publishes for the control socket and the metrics.
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
     pub(crate) settings: Settings,
-    /// In userspace mode: the listeners of this process.
-    pub(crate) doors: Option<Arc<Doors>>,
+    /// The listeners of this process, in a mode that has any.
+    pub(crate) listeners: Option<Arc<Listeners>>,
+    pub(crate) traffic_reader: Option<SharedReader>,
 }
+
+/// Counters are read by one thread at a time.
+pub(crate) type SharedReader = Arc<Mutex<Box<dyn ReadTraffic>>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
@@ -42,7 +49,7 @@ pub(crate) enum Question {
         namespace: String,
         links: bool,
     },
-    /// Another process asks for our place.
+    /// Another process takes over.
     Replace,
 }
 
@@ -53,40 +60,41 @@ pub(crate) enum Answer {
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Environment(Vec<(String, String)>),
-    /// What follows is sockets.
+    /// Sockets follow.
     Sockets,
     Failure(String),
 }
 
-/// A daemon that is asked must answer within this time, and one who asks must do so at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long each side waits for the other.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Tells the run loop to end.
-pub(crate) type TellReplaced = Box<dyn Fn(Replacement) + Send>;
+/// Ends the run loop.
+pub(crate) type OnReplaced = Box<dyn Fn(Replacement) + Send>;
 
 pub(crate) fn is_answered(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-/// Answers in the background. Without the socket the daemon still does its work, so that this is only told.
-pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, replaced: TellReplaced) {
+/// Answers in the background. The daemon works without the socket, so a failure is only logged.
+pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, replaced: OnReplaced) {
     match listen(path) {
         Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &published, &replaced)),
-        Err(error) => tracing::warn!("questions cannot be asked at {}: {error:#}", path.display()),
+        Err(error) => tracing::warn!("the control socket {} is not available: {error:#}", path.display()),
     }
 }
 
 fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+        std::fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
     }
     _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).context("listening")?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).context("keeping others out")?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+        .context("setting its permissions to 0600")?;
     Ok(listener)
 }
 
-fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &TellReplaced) {
+fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &OnReplaced) {
     for stream in listener.incoming().flatten() {
         if let Err(error) = answer_stream(&stream, published, replaced) {
             tracing::debug!("answering a question: {error:#}");
@@ -94,14 +102,14 @@ fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &
     }
 }
 
-fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced: &TellReplaced) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced: &OnReplaced) -> anyhow::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     let question: Question = serde_json::from_str(&line).context("reading the question")?;
     if matches!(question, Question::Replace) {
-        let doors = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.doors.clone();
-        return replacement::hand_over(stream, doors.as_deref(), replaced);
+        let listeners = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.listeners.clone();
+        return replacement::hand_over(stream, listeners.as_deref(), replaced);
     }
     let answer = answer(&question, published).unwrap_or_else(|error| Answer::Failure(format!("{error:#}")));
     let mut text = serde_json::to_string(&answer)?;
@@ -109,31 +117,34 @@ fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced
     Ok(stream.write_all(text.as_bytes())?)
 }
 
-/// Takes what is needed out of the lock first, so that a long answer never holds up a sync.
+/// Copies what it needs out of the lock first, so that a long answer never delays a sync.
 fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
-    let (plan, settings, doors) = {
+    let (plan, settings, listeners) = {
         let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
         let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
-        (plan, published.settings.clone(), published.doors.clone())
+        (plan, published.settings.clone(), published.listeners.clone())
     };
-    let mode = spelling(settings.mode_settings(), doors);
+    let traffic = &settings.traffic;
+    let view = traffic.mode.view(&traffic.mode_settings, listeners);
     Ok(match question {
-        Question::Replace => bail!("this question is answered with sockets"),
+        Question::Replace => bail!("a replacement is answered with sockets"),
         Question::Services => Answer::Services(services(&plan)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
-        Question::Verify => Answer::Verify(mode.verify(&plan)?),
+        Question::Verify => Answer::Verify(verify_answer(traffic.mode.name(), &view.verify(&plan)?)),
         Question::Packet(packet) => {
             let packet = packet.packet().map_err(|mistake| anyhow!(mistake))?;
-            Answer::Packet(Box::new(mode.explain_kernel(&plan, &packet)?))
+            let met = view.trace_kernel(&plan, &packet)?;
+            Answer::Packet(Box::new(explain_packet(&plan, &packet, &met, "the kernel's tables")))
         }
         Question::Difference { manifests } => {
-            let options = settings.manifest_options();
+            let options = settings.facts.manifest_options();
             let state = match options.state {
                 State::ReadWrite(directory) => State::ReadOnly(directory),
                 other => other,
             };
-            let other = load(Options { paths: manifests.clone(), state, ..options }, &settings.plan)?;
-            Answer::Difference(mode.difference(&plan, &other))
+            let options = Options { paths: manifests.clone(), state, ..options };
+            let other = load(options, &traffic.plan, settings.bind_address)?;
+            Answer::Difference(difference(&plan, &other, &view.difference(&plan, &other)))
         }
     })
 }
@@ -143,16 +154,16 @@ pub(crate) use replacement::{Replacement, replace};
 pub(crate) fn ask(path: &Path, question: &Question) -> anyhow::Result<Answer> {
     let mut stream = UnixStream::connect(path).with_context(|| {
         format!(
-            "asking the running daemon at {} (start portolan proxy, or answer from files with --manifests PATH)",
+            "connecting to the daemon at {} (start portolan proxy, or answer from files with --manifests PATH)",
             path.display()
         )
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all((serde_json::to_string(question)? + "\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).context("waiting for the daemon's answer")?;
     match serde_json::from_str(&line).context("reading the daemon's answer")? {
-        Answer::Failure(reason) => bail!("the daemon says: {reason}"),
+        Answer::Failure(reason) => bail!("the daemon failed: {reason}"),
         answer => Ok(answer),
     }
 }

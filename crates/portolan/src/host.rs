@@ -1,19 +1,18 @@
-//! What the machine itself tells: its addresses.
+//! The addresses of this machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_dataplane::ipvs::DEVICE;
+use portolan_dataplane::modes;
 use portolan_kernel::addresses::interface_addresses;
 use portolan_model::{Family, Node, Snapshot};
 
-/// Every address of every interface, but for link-local ones: each pod's link brings one, and nobody serves on them. Those
-/// of Services, which ipvs mode has on a device of their own, are not the machine's. An
-/// error leaves the list empty, with a word: node ports then follow the Node object alone.
+/// The addresses of all interfaces, except link-local ones, which every pod's link has, and addresses of Services. After an
+/// error the list is empty, and node ports follow the Node object alone.
 pub fn addresses() -> Vec<IpAddr> {
     match interface_addresses() {
         Ok(addresses) => {
-            let own = addresses.into_iter().filter(|it| it.name != DEVICE && !is_link_local(it.address));
+            let own = addresses.into_iter().filter(|it| !is_service_device(&it.name) && !is_link_local(it.address));
             own.map(|it| it.address).collect()
         }
         Err(error) => {
@@ -23,8 +22,8 @@ pub fn addresses() -> Vec<IpAddr> {
     }
 }
 
-/// Adds the machine's addresses to the facts. A machine that no Node object describes is described by its interfaces.
-/// The address that the operator names as primary stands before all others.
+/// Adds the machine's addresses to the facts. Without a Node object, the addresses of the interfaces describe the node. A
+/// configured primary address comes first.
 pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr], named: Option<IpAddr>) {
     let mut node = Node { interface_addresses: addresses.into(), ..(*snapshot.node).clone() };
     if node.addresses.is_empty() {
@@ -37,6 +36,11 @@ pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr], named: Optio
     if node != *snapshot.node {
         snapshot.node = Arc::new(node);
     }
+}
+
+/// Some modes put addresses of Services on a device of their own.
+fn is_service_device(name: &str) -> bool {
+    modes::devices().any(|device| device == name)
 }
 
 fn primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {

@@ -1,21 +1,18 @@
-//! The program: flags become a configuration, and the configuration becomes a running node.
+//! The program: flags and file become settings, and settings become a running node.
 //!
-//! It is a library so that tests and benchmarks can run its parts; the binary only calls [`main`].
+//! It is a library so that tests and benchmarks can use its parts; the binary only calls [`main`].
 #![forbid(unsafe_code)]
 
 pub mod commands;
-pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod dns;
-pub mod duties;
+mod exit;
 pub mod flags;
 pub mod host;
-mod ipvs;
 mod klog;
 mod log;
-mod mode;
-mod modes;
+pub mod node_setup;
 mod offline;
 mod proxy;
 pub mod settings;
@@ -44,7 +41,7 @@ fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
         Err(error) => {
             let is_answer = error.exit_code() == 0;
             _ = error.print();
-            Ok(if is_answer { commands::SUCCESS } else { failure(arguments) })
+            Ok(if is_answer { exit::SUCCESS } else { failure(arguments) })
         }
     }
 }
@@ -78,7 +75,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
 
 /// kube-proxy fails with 1; the commands that compare need 1 for "they differ".
 fn failure(arguments: &[OsString]) -> u8 {
-    if is_kube_proxy(arguments) || is_proxy(arguments) { proxy::FAILURE } else { commands::FAILURE }
+    if is_kube_proxy(arguments) || is_proxy(arguments) { exit::PROXY_FAILURE } else { exit::FAILURE }
 }
 
 fn is_kube_proxy(arguments: &[OsString]) -> bool {

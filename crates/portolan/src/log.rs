@@ -127,7 +127,7 @@ pub(crate) fn set_verbosity(text: &str) -> Result<String, String> {
     Ok(format!("successfully set klog.logging.verbosity to {verbosity}"))
 }
 
-pub(crate) fn tell(notices: &[Notice]) {
+pub(crate) fn notices(notices: &[Notice]) {
     for notice in notices {
         match notice.level {
             Level::Info => tracing::info!("{}", notice.text),

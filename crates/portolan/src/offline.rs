@@ -1,19 +1,21 @@
-//! The plan that manifests lead to, without a running daemon.
+//! The plan of manifests, without a running daemon.
+
+use std::net::IpAddr;
 
 use portolan_plan::{Plan, PlanConfig, plan};
 use portolan_source::{Manifests, Options};
 
-use crate::{config, host};
+use crate::{host, settings};
 
-/// The plan that manifests lead to on this machine. Problems in them are told; the rest proceeds.
-pub(crate) fn load(options: Options, config: &PlanConfig) -> anyhow::Result<Plan> {
-    config::require_manifests(&options.paths)?;
+/// The plan of manifests on this machine. Problems in them go to standard error; the rest is planned.
+pub(crate) fn load(options: Options, config: &PlanConfig, bind_address: Option<IpAddr>) -> anyhow::Result<Plan> {
+    settings::require_manifests(&options.paths)?;
     let mut manifests = Manifests::new(options);
     let report = manifests.reload();
     for problem in &report.new_problems {
         eprintln!("portolan: {problem}");
     }
     let mut snapshot = manifests.snapshot();
-    host::add_addresses(&mut snapshot, &host::addresses(), None);
+    host::add_addresses(&mut snapshot, &host::addresses(), bind_address);
     Ok(plan(&snapshot, &Plan::default(), config))
 }

@@ -1,17 +1,15 @@
-//! `portolan proxy`: what happens between the command line and the run loop.
+//! `portolan proxy`: from the command line to the run loop.
 
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use portolan_config::KUBERNETES_VERSION;
 
-use crate::commands::{self, SUCCESS};
+use crate::commands;
+use crate::exit::SUCCESS;
 use crate::flags::{Output, OutputFlags, ProxyFlags};
 use crate::settings::Settings;
 use crate::{daemon, log};
-
-/// As kube-proxy.
-pub(crate) const FAILURE: u8 = 1;
 
 pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
     if let Some(answer) = version(flags.kube_proxy.0.text("version"))? {
@@ -20,7 +18,7 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
     }
     let settings = Settings::read(flags)?;
     log::start(&settings.log);
-    log::tell(&settings.notices);
+    log::notices(&settings.notices);
     if let Some(path) = &settings.actions.write_config_to {
         return write_config(path, &settings);
     }
@@ -30,7 +28,7 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
     daemon::run(settings)
 }
 
-/// What `--version` prints, if it was given. kube-proxy lets one set the version that it reports: not we.
+/// What `--version` prints, if it is given. Unlike kube-proxy, the reported version cannot be set.
 fn version(given: Option<&str>) -> anyhow::Result<Option<String>> {
     let own = env!("CARGO_PKG_VERSION");
     Ok(match given {

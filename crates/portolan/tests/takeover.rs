@@ -7,8 +7,8 @@ mod support;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel, cleanup};
-use portolan_dataplane::{Reconciler, peers};
+use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::{ModeSettings, Reconciler, Trust, modes, peers};
 use portolan_testkit::{Lab, LongConnection, Protocol, Scenario, Source, topology};
 use support::Session;
 
@@ -106,16 +106,17 @@ impl Node {
         self.lab.host(topology::NODE).run(|| {
             let kernel = NftablesKernel::open().expect("netlink opens");
             let mut reconciler = Reconciler::new(Nftables::new(14), kernel);
-            reconciler.sync(&self.session.plan, &|| Duration::ZERO).expect("the plan can be programmed");
+            reconciler.sync(&self.session.plan, Trust::Memory).expect("the plan can be programmed");
         });
     }
 
     fn remove_kube_proxy(&self) -> peers::Report {
         self.lab.host(topology::NODE).run(|| {
+            let active = modes::default().open(&ModeSettings::default()).expect("the mode can be opened");
             let detection = peers::detect();
-            assert!(detection.troubles.is_empty(), "{:?}", detection.troubles);
-            assert!(detection.peers.iter().any(|peer| peer.has_services), "{:?}", detection.peers);
-            let mut takeover = peers::Takeover::new(peers::Successor::Nftables);
+            assert!(detection.errors.is_empty(), "{:?}", detection.errors);
+            assert!(detection.peers.iter().any(|peer| peer.found.has_services), "{:?}", detection.peers);
+            let mut takeover = peers::Takeover::new(active.owned());
             let report = takeover.step().expect("there is something to tell");
             assert!(takeover.is_done() && takeover.step().is_none(), "{report}");
             report
@@ -201,7 +202,7 @@ fn there_and_back(kind: Kind) {
 
     node.load_kube_proxy();
     assert!(node.kube_proxy_serves(), "{kind:?}: kube-proxy serves both families again");
-    node.lab.host(topology::NODE).run(cleanup).expect("our tables can be removed");
+    assert!(node.lab.host(topology::NODE).run(peers::cleanup_own).is_complete(), "our tables can be removed");
     still_work(&through_us, "our rules are gone");
     still_work(&through_kube_proxy, "our rules are gone, for older connections");
     node.packets_arrive();

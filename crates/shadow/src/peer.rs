@@ -3,7 +3,7 @@
 use std::io;
 use std::process::Command;
 
-use portolan_dataplane::peers::{self, Place, Variant};
+use portolan_dataplane::peers::{self, Peer, Variant};
 use portolan_dataplane::walk::{Rules, walk};
 use portolan_kernel::nftables::Family;
 use portolan_model::{Family as ModelFamily, Protocol};
@@ -45,7 +45,7 @@ pub enum ReadError {
     #[error("reading kube-proxy's tables: {0}")]
     Kernel(#[from] portolan_kernel::Error),
     #[error("{0}")]
-    Trouble(#[from] peers::Trouble),
+    Unreadable(#[from] peers::RemovalError),
     #[error("running {program}, which is needed to read kube-proxy's iptables rules: {source}")]
     Program { program: String, source: io::Error },
 }
@@ -53,22 +53,20 @@ pub enum ReadError {
 /// Reads kube-proxy's rules from the kernel; iptables rules by the program `iptables-save` of the variant in use.
 pub fn read_peer() -> Result<PeerRules, ReadError> {
     let detection = peers::detect();
-    let serving: Vec<Place> = detection.peers.iter().filter(|peer| peer.has_services).map(|peer| peer.place).collect();
-    if serving.contains(&Place::Ipvs) {
+    let serving: Vec<&Peer> = detection.peers.iter().filter(|peer| peer.found.has_services).collect();
+    let is_in = |mode: &str| serving.iter().any(|peer| peer.place.mode() == mode);
+    if is_in("ipvs") {
         return Err(ReadError::Ipvs);
     }
-    if serving.iter().any(|place| matches!(place, Place::Nftables(_))) {
+    if is_in("nftables") {
         let rules = nftables::read()?.ok_or(ReadError::Nothing)?;
         let unknown = rules.unknown.clone();
         return Ok(PeerRules { rules: Box::new(rules), mode: "nftables", unknown });
     }
-    let variant = serving.iter().find_map(|place| match place {
-        Place::Iptables(variant, _) => Some(*variant),
-        _ => None,
-    });
+    let variant = serving.iter().find_map(|peer| peer.place.variant());
     match variant {
         Some(variant) => Ok(PeerRules::from_iptables(&save(variant, Family::Ip)?, &save(variant, Family::Ip6)?)),
-        None => Err(detection.troubles.into_iter().next().map_or(ReadError::Nothing, ReadError::Trouble)),
+        None => Err(detection.errors.into_iter().next().map_or(ReadError::Nothing, ReadError::Unreadable)),
     }
 }
 

@@ -12,16 +12,20 @@
 
 mod apply;
 mod chains;
+mod mode;
 mod render;
 
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::IptablesKernel;
-pub(crate) use chains::layout;
+pub use mode::MODE;
 
 use crate::tables::{self, Key, Value, refusals};
 use crate::{Dataplane, Objects};
+
+/// As in `--proxy-mode`.
+const NAME: &str = "iptables";
 
 /// Objects as the programs of both families would print them.
 pub fn listing(objects: &Objects<Iptables>) -> String {
@@ -78,7 +82,7 @@ impl Dataplane for Iptables {
         refusals::is_shared(key)
     }
 
-    fn says_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
+    fn renders_alike(&self, one: &NodePlan, other: &NodePlan) -> bool {
         one.treats_services_like(other) && one.is_large == other.is_large
     }
 

@@ -29,7 +29,7 @@ pub struct IpvsKernel {
     address_requests: usize,
 }
 
-type Half = BTreeMap<Key, Value>;
+type ObjectMap = BTreeMap<Key, Value>;
 
 impl IpvsKernel {
     /// For the network namespace that the calling thread is in.
@@ -70,14 +70,14 @@ impl IpvsKernel {
     }
 
     /// Takes away destinations whose connections have ended; tells how many still have some.
-    pub fn tend(&mut self, now: Instant) -> Result<usize, Error> {
-        self.drains.tend(&mut self.balancer, self.longest_drain, now)?;
+    pub fn reap(&mut self, now: Instant) -> Result<usize, Error> {
+        self.drains.reap(&mut self.balancer, self.longest_drain, now)?;
         Ok(self.drains.len())
     }
 
-    fn change_rules(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
-        let of = |half: &Half| -> Contents {
-            let rules = half.iter().filter_map(|(key, value)| match (key, value) {
+    fn change_rules(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
+        let of = |objects: &ObjectMap| -> Contents {
+            let rules = objects.iter().filter_map(|(key, value)| match (key, value) {
                 (Key::Rules(key), Value::Rules(value)) => Some((key.clone(), value.clone())),
                 _ => None,
             });
@@ -97,7 +97,7 @@ impl IpvsKernel {
         Ok(())
     }
 
-    fn make_sets(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+    fn make_sets(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
         let mut requests = ipset::Requests::default();
         for (key, value) in added {
             if let (Key::Set(name), Value::Set(kind)) = (key, value) {
@@ -111,7 +111,7 @@ impl IpvsKernel {
         self.change_sets(requests)
     }
 
-    fn fill_sets(&mut self, added: &Half) -> Result<(), Error> {
+    fn fill_sets(&mut self, added: &ObjectMap) -> Result<(), Error> {
         let mut requests = ipset::Requests::default();
         for key in added.keys() {
             if let Key::Entry(name, entry) = key {
@@ -121,7 +121,7 @@ impl IpvsKernel {
         self.change_sets(requests)
     }
 
-    fn empty_sets(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+    fn empty_sets(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
         let mut requests = ipset::Requests::default();
         let is_gone = |key: &Key| !added.contains_key(key);
         for key in removed.keys().filter(|key| is_gone(key)) {
@@ -142,8 +142,8 @@ impl IpvsKernel {
     }
 
     /// What is there already gets what it should have: a destination on its way out may come back.
-    fn add_servers(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
-        let (mut requests, mut again) = (Requests::default(), Vec::new());
+    fn add_servers(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
+        let (mut requests, mut retries) = (Requests::default(), Vec::new());
         for (key, value) in added {
             match (key, value) {
                 (Key::Server(server), Value::Scheduling(scheduling)) => {
@@ -151,7 +151,7 @@ impl IpvsKernel {
                         true => requests.set_server(server.in_kernel(), scheduling.clone()),
                         false => requests.add_server(server.in_kernel(), scheduling.clone()),
                     }
-                    again.push(Again::Server(*server, scheduling.clone()));
+                    retries.push(Retry::Server(*server, scheduling.clone()));
                 }
                 (Key::Destination(server, endpoint), Value::Weight(weight)) => {
                     self.drains.end(*server, *endpoint);
@@ -159,14 +159,14 @@ impl IpvsKernel {
                         true => requests.set_destination(server.in_kernel(), *endpoint, *weight),
                         false => requests.add_destination(server.in_kernel(), *endpoint, *weight),
                     }
-                    again.push(Again::Destination(*server, *endpoint, *weight));
+                    retries.push(Retry::Destination(*server, *endpoint, *weight));
                 }
                 _ => {}
             }
         }
         let known = self.change_servers(requests)?;
         let mut requests = Requests::default();
-        known.into_iter().filter_map(|index| again.get(index)).for_each(|again| again.ask(&mut requests));
+        known.into_iter().filter_map(|index| retries.get(index)).for_each(|retry| retry.ask(&mut requests));
         self.change_servers(requests).map(drop)
     }
 
@@ -174,7 +174,7 @@ impl IpvsKernel {
         if requests.is_empty() { Ok(Vec::new()) } else { Ok(self.balancer.perform(requests)?) }
     }
 
-    fn remove_servers(&mut self, removed: &Half, added: &Half) -> Result<(), Error> {
+    fn remove_servers(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
         let mut requests = Requests::default();
         let mut drained = false;
         for key in removed.keys().filter(|key| !added.contains_key(key)) {
@@ -199,15 +199,15 @@ impl IpvsKernel {
             }
         }
         self.change_servers(requests)?;
-        if drained { self.tend(Instant::now()).map(drop) } else { Ok(()) }
+        if drained { self.reap(Instant::now()).map(drop) } else { Ok(()) }
     }
 
     fn change_addresses(
         &mut self,
-        half: &Half,
+        objects: &ObjectMap,
         change: impl Fn(&mut AddressChanges, std::net::IpAddr),
     ) -> Result<(), Error> {
-        let addresses: BTreeSet<_> = half
+        let addresses: BTreeSet<_> = objects
             .keys()
             .filter_map(|key| match key {
                 Key::Address(address) => Some(*address),
@@ -222,17 +222,17 @@ impl IpvsKernel {
     }
 }
 
-fn is_gone(key: Key, removed: &Half, added: &Half) -> bool {
+fn is_gone(key: Key, removed: &ObjectMap, added: &ObjectMap) -> bool {
     removed.contains_key(&key) && !added.contains_key(&key)
 }
 
 /// What was asked for, to be set where it was found.
-enum Again {
+enum Retry {
     Server(Server, Scheduling),
     Destination(Server, SocketAddr, u32),
 }
 
-impl Again {
+impl Retry {
     fn ask(&self, requests: &mut Requests) {
         match self {
             Self::Server(server, scheduling) => requests.set_server(server.in_kernel(), scheduling.clone()),

@@ -43,7 +43,7 @@ impl Drains {
     }
 
     /// Takes away what has no connections left, or had its time.
-    pub(super) fn tend(
+    pub(super) fn reap(
         &mut self,
         balancer: &mut Balancer,
         longest: Option<Duration>,

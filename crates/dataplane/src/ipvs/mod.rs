@@ -13,13 +13,16 @@
 mod apply;
 mod chains;
 mod drain;
+mod leftovers;
 mod listing;
+mod mode;
 mod objects;
 mod prepare;
 mod read;
 mod render;
 mod sets;
 mod trace;
+mod virtual_servers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,15 +32,16 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
 
 pub use apply::IpvsKernel;
-pub(crate) use chains::layout;
 pub use listing::listing;
+pub use mode::MODE;
 pub use objects::{Key, Server, Value};
 pub use prepare::{IpvsSettings, prepare, schedulers};
-pub(crate) use read::Entries;
 pub use sets::{SetKind, SetName};
 
 use crate::{Dataplane, Objects};
 
+/// As in `--proxy-mode`.
+const NAME: &str = "ipvs";
 /// The device that holds the addresses of all Services.
 pub const DEVICE: &str = "kube-ipvs0";
 /// What kube-proxy uses where nobody asked for another.

@@ -16,7 +16,9 @@ mod counts;
 mod elements;
 mod fields;
 mod kinds;
+mod leftovers;
 mod listing;
+mod mode;
 mod objects;
 mod read;
 mod render;
@@ -35,8 +37,8 @@ use portolan_model::Family;
 use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::NftablesKernel;
-pub use cleanup::cleanup;
 pub use listing::listing;
+pub use mode::MODE;
 pub use objects::{Chain, Key, Value};
 pub use rules::Rule;
 pub use sets::SetName;
@@ -44,6 +46,8 @@ pub use way::Way;
 
 use crate::{Dataplane, Objects};
 
+/// As in `--proxy-mode`.
+const NAME: &str = "nftables";
 /// The only table that is ever touched, once in each family.
 pub const TABLE: &str = "portolan";
 

@@ -1,70 +1,38 @@
-//! Taking over, step by step: what cannot be removed now is tried again later.
+//! Takeover from kube-proxy or from another mode, step by step: what cannot be removed now is retried.
 
-use super::{Connections, Place, Report, Trouble, Variant, detect_beside, remove_all};
-use crate::tables::Layout;
+use super::{Connections, Owned, Report, find, remove_all};
 
-/// What the daemon keeps about taking over from kube-proxy, or from another mode of our own.
+/// The state of a takeover by the active mode.
 #[derive(Debug)]
 pub struct Takeover {
-    by: Successor,
+    owned: Owned,
     done: bool,
-    told: String,
-}
-
-/// Who serves from now on. Our modes have chains of kube-proxy's names, and of each other's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Successor {
-    Nftables,
-    Iptables(Variant),
-    Ipvs(Variant),
-    Userspace(Variant),
-}
-
-impl Successor {
-    /// Which chains of a place are the successor's own.
-    pub(super) fn layout(self, place: Place) -> Option<Layout> {
-        match (self, place) {
-            (Self::Iptables(own), Place::Iptables(variant, _)) if own == variant => Some(crate::iptables::layout()),
-            (Self::Ipvs(own), Place::Iptables(variant, _)) if own == variant => Some(crate::ipvs::layout()),
-            (Self::Userspace(own), Place::Iptables(variant, _)) if own == variant => Some(crate::userspace::layout()),
-            _ => None,
-        }
-    }
+    last_report: String,
 }
 
 impl Takeover {
-    pub fn new(by: Successor) -> Self {
-        Self { by, done: false, told: String::new() }
+    pub fn new(owned: Owned) -> Self {
+        Self { owned, done: false, last_report: String::new() }
     }
 
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Removes what is there of others. To be called after our own rules are committed, and after later syncs
-    /// until it is done; once done it does nothing, so that a kube-proxy that is started later is not fought. The
-    /// report is given only if it says something that the one before did not.
+    /// Removes what other proxies and modes have programmed. Call it after our own rules are committed, and after later
+    /// syncs until it is done. Once done it does nothing, so that it does not fight a kube-proxy that starts later.
+    /// Returns the report only if it differs from the previous one.
     pub fn step(&mut self) -> Option<Report> {
         if self.done {
             return None;
         }
-        let detection = detect_beside(Some(self.by));
-        let mut report = remove_all(&detection.peers, Connections::Keep, Some(self.by));
-        report.failed.extend(detection.troubles);
-        if self.by != Successor::Nftables {
-            remove_own_tables(&mut report);
-        }
+        let detection = find(|_| true, Some(&self.owned));
+        let mut report = remove_all(&detection.peers, Connections::Keep, Some(&self.owned));
+        report.failed.extend(detection.errors);
         self.done = report.is_complete();
         let text = report.to_string();
-        let is_news = text != self.told;
-        self.told = text;
+        let is_news = text != self.last_report;
+        self.last_report = text;
         is_news.then_some(report)
-    }
-}
-
-fn remove_own_tables(report: &mut Report) {
-    match crate::nftables::cleanup() {
-        Ok(count) => report.removed.extend((count > 0).then(|| format!("{count} tables of Portolan's nftables mode"))),
-        Err(error) => report.failed.push(Trouble::new("removing the tables named portolan", error)),
     }
 }

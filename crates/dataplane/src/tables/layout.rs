@@ -7,7 +7,8 @@ use super::objects::{Key, Place, Table, Value};
 use super::rule::rule;
 use super::{Contents, Object};
 
-/// What of the machine's tables belongs to one mode. All else is not looked at.
+/// What of the machine's tables belongs to one mode. Everything else is foreign.
+#[derive(Clone, Debug)]
 pub(crate) struct Layout {
     /// Chains of single rules.
     pub(crate) lists: Vec<(Table, &'static str)>,
@@ -22,7 +23,7 @@ pub(crate) struct Layout {
 }
 
 /// A rule in a built-in chain.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Jump {
     pub(crate) table: Table,
     pub(crate) from: &'static str,

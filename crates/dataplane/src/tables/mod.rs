@@ -9,6 +9,7 @@
 mod condition;
 mod kernel;
 mod layout;
+mod leftovers;
 pub(crate) mod names;
 pub(crate) mod node_ports;
 mod objects;
@@ -28,9 +29,10 @@ pub use condition::Matching;
 pub use kernel::RuleTally;
 pub(crate) use kernel::TablesKernel;
 pub(crate) use layout::{Jump, Layout};
+pub(crate) use leftovers::ServiceChains;
 pub use objects::{Key, Place, Table, Value};
-pub use programs::{Choice, Variant, choose, is_installed};
-pub(crate) use programs::{LOCK_SECONDS, output_of};
+pub use programs::Variant;
+pub(crate) use programs::{LOCK_SECONDS, chosen_variant, missing_programs, output_of};
 pub use run::RuleBook;
 pub(crate) use script::listing;
 

@@ -1,8 +1,9 @@
-//! The programs of iptables, which come in two variants that know nothing of each other's rules.
+//! The programs of iptables, in two variants that do not see each other's rules.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use portolan_model::Family;
 
@@ -17,7 +18,7 @@ const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 pub enum Variant {
     /// Rules are kept in nf_tables.
     Nft,
-    /// Rules are kept in the tables of old.
+    /// Rules are kept in the legacy tables.
     Legacy,
 }
 
@@ -40,11 +41,11 @@ impl fmt::Display for Variant {
 
 /// Which variant to use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    pub variant: Variant,
-    pub because: String,
-    /// Both hold rules, so that packets meet both.
-    pub both_hold_rules: bool,
+struct Choice {
+    variant: Variant,
+    because: String,
+    /// Both hold rules, so packets pass both.
+    both_hold_rules: bool,
 }
 
 /// What is known of one variant on this machine.
@@ -55,8 +56,25 @@ struct Holds {
     rules: usize,
 }
 
-/// Looks where kubelet keeps its hints, then where there are rules, then which one `iptables` itself is.
-pub fn choose() -> Result<Choice, Error> {
+/// The variant to use, chosen once in the life of the process: later, our own rules would be among those that decide.
+pub(crate) fn chosen_variant() -> Result<Variant, Error> {
+    static CHOSEN: OnceLock<Variant> = OnceLock::new();
+    if let Some(variant) = CHOSEN.get() {
+        return Ok(*variant);
+    }
+    let choice = choose()?;
+    tracing::info!("using the {} variant of iptables: {}", choice.variant, choice.because);
+    if choice.both_hold_rules {
+        tracing::warn!(
+            "both variants of iptables hold rules, and packets pass both: move all rules to one variant (iptables-save of \
+             the one, iptables-restore of the other)"
+        );
+    }
+    Ok(*CHOSEN.get_or_init(|| choice.variant))
+}
+
+/// Looks for kubelet's hint chains, then for rules, then at the plain program `iptables`.
+fn choose() -> Result<Choice, Error> {
     let (nft, legacy) = (look(Variant::Nft)?, look(Variant::Legacy)?);
     if !nft.is_installed && !legacy.is_installed {
         return Err(Error::Program {
@@ -81,8 +99,13 @@ fn decide(nft: Holds, legacy: Holds, plain_is_nft: bool) -> Choice {
     Choice { variant, because: because.into(), both_hold_rules: nft.rules > 0 && legacy.rules > 0 }
 }
 
-/// Whether any variant's programs are here. Nothing is run.
-pub fn is_installed() -> bool {
+/// What this machine lacks for a mode with rules in these tables.
+pub(crate) fn missing_programs() -> Option<String> {
+    (!is_installed()).then(|| "the programs of iptables are not installed (package iptables)".into())
+}
+
+/// Whether the programs of either variant are installed. Runs nothing.
+fn is_installed() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let has = |variant| {
         let name = program(Family::V4, variant, "restore");
@@ -91,7 +114,7 @@ pub fn is_installed() -> bool {
     Variant::BOTH.into_iter().any(has)
 }
 
-/// Reading the old tables would make them, so that they are only read where the kernel has any.
+/// Reading creates the legacy tables, so they are only read where the kernel has any.
 fn look(variant: Variant) -> Result<Holds, Error> {
     let is_installed = output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok();
     if !is_installed || (variant == Variant::Legacy && !legacy_is_in_use()) {
@@ -140,7 +163,7 @@ fn explained(said: &str, input: &str, status: Option<i32>) -> String {
     });
     let line = number.and_then(|number| input.lines().nth(number.checked_sub(1)?));
     let locked =
-        if status == Some(LOCKED) { " (somebody else holds the lock of iptables, or memory is short)" } else { "" };
+        if status == Some(LOCKED) { " (another process holds the lock of iptables, or memory is short)" } else { "" };
     match line {
         Some(line) => format!("{said}{locked}; the line is: {line}"),
         None => format!("{said}{locked}"),

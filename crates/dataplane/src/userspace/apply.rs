@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::doors::Doors;
+use super::listeners::Listeners;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
 use crate::tables::{self, Contents, RuleTally, TablesKernel, Variant};
@@ -12,15 +12,15 @@ use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 pub struct UserspaceKernel {
     tables: TablesKernel,
-    doors: Arc<Doors>,
+    listeners: Arc<Listeners>,
     /// Ports that rules led to when they were last read and that no listener of ours has, by the rest of the rule. A
     /// process before this one had them: where it still can be had, the port stays the same.
     abandoned: HashMap<(tables::Place, String), u16>,
 }
 
 impl UserspaceKernel {
-    pub fn open(variant: Variant, doors: Arc<Doors>) -> Result<Self, Error> {
-        Ok(Self { tables: TablesKernel::open(variant, chains::layout())?, doors, abandoned: HashMap::new() })
+    pub fn open(variant: Variant, listeners: Arc<Listeners>) -> Result<Self, Error> {
+        Ok(Self { tables: TablesKernel::open(variant, chains::layout())?, listeners, abandoned: HashMap::new() })
     }
 
     pub fn tally(&self) -> &RuleTally {
@@ -31,13 +31,13 @@ impl UserspaceKernel {
         self.tables.variant()
     }
 
-    pub fn doors(&self) -> &Arc<Doors> {
-        &self.doors
+    pub fn listeners(&self) -> &Arc<Listeners> {
+        &self.listeners
     }
 
     /// Ports become names where one of our listeners has them.
     fn named(&mut self, contents: Contents) -> impl Iterator<Item = (Key, Value)> {
-        let doors = self.doors.clone();
+        let listeners = self.listeners.clone();
         self.abandoned.clear();
         for key in contents.keys() {
             self.note_port(key);
@@ -45,7 +45,7 @@ impl UserspaceKernel {
         contents.into_iter().map(move |(key, value)| {
             let place = key.place().clone();
             let spell = |rule: &str| {
-                let listener = doors.at(place.family, protocol_of(rule)?, ports::port(rule)?)?;
+                let listener = listeners.at(place.family, protocol_of(rule)?, ports::port(rule)?)?;
                 Some(ports::with_name(rule, &listener))
             };
             let (key, value) = ports::respelled(&key, &value, spell);
@@ -56,7 +56,8 @@ impl UserspaceKernel {
     fn note_port(&mut self, key: &tables::Key) {
         let tables::Key::Rule(place, rule, _) = key else { return };
         let (Some(template), Some(port)) = (ports::template(rule), ports::port(rule)) else { return };
-        let is_ours = protocol_of(rule).is_some_and(|protocol| self.doors.at(place.family, protocol, port).is_some());
+        let is_ours =
+            protocol_of(rule).is_some_and(|protocol| self.listeners.at(place.family, protocol, port).is_some());
         if !is_ours {
             self.abandoned.insert((place.clone(), template.to_owned()), port);
         }
@@ -83,7 +84,7 @@ impl UserspaceKernel {
         let wishes = self.wishes(&change.added);
         let mut failure = None;
         for (listener, targets) in listeners(&change.added) {
-            if let Err(error) = self.doors.lead(listener, targets, wishes.get(listener).copied()) {
+            if let Err(error) = self.listeners.lead(listener, targets, wishes.get(listener).copied()) {
                 failure.get_or_insert(error);
             }
         }
@@ -96,7 +97,7 @@ impl UserspaceKernel {
             let (Key::Table(key), Value::Table(value)) = (key, value) else { return None };
             let tables::Key::Rule(place, rule, copy) = key else { return Some((key.clone(), value.clone())) };
             let Some(listener) = listener_of(place, rule) else { return Some((key.clone(), value.clone())) };
-            let rule = ports::with_port(rule, self.doors.port(&listener)?);
+            let rule = ports::with_port(rule, self.listeners.port(&listener)?);
             Some((tables::Key::Rule(place.clone(), rule, *copy), value.clone()))
         };
         objects.iter().filter_map(resolve).collect()
@@ -126,7 +127,7 @@ impl Observe<Userspace> for UserspaceKernel {
     fn read(&mut self) -> Result<Objects<Userspace>, Error> {
         let contents = self.tables.read()?;
         let mut objects: BTreeMap<Key, Value> = self.named(contents).collect();
-        let listeners = self.doors.all().into_iter();
+        let listeners = self.listeners.all().into_iter();
         objects.extend(listeners.map(|(listener, targets)| (Key::Listener(listener), Value::Targets(targets))));
         Ok(Objects(objects))
     }
@@ -143,7 +144,7 @@ impl Program<Userspace> for UserspaceKernel {
         self.tables.write(&removed, &self.resolved(&change.added))?;
         for (listener, _) in listeners(&change.removed) {
             if !change.added.contains_key(&Key::Listener(listener.clone())) {
-                self.doors.close(listener)?;
+                self.listeners.close(listener)?;
             }
         }
         failure.map_or(Ok(()), Err)

@@ -11,7 +11,8 @@
 
 mod apply;
 mod chains;
-mod doors;
+mod listeners;
+mod mode;
 mod objects;
 mod ports;
 mod render;
@@ -21,13 +22,16 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::UserspaceKernel;
-pub(crate) use chains::layout;
-pub use doors::Doors;
+pub use listeners::Listeners;
+pub use mode::MODE;
 pub use objects::{Key, Listener, Targets, Value};
-pub use portolan_relay::{Counters, Limits, NamedSocket, receive_sockets, send_sockets};
+pub use portolan_relay::{Counters, Limits as RelayLimits, NamedSocket, receive_sockets, send_sockets};
 
 use crate::tables::{self, Contents, refusals};
 use crate::{Dataplane, Objects};
+
+/// As in `--proxy-mode`.
+const NAME: &str = "userspace";
 
 pub struct Userspace;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::traffic::{ServiceTraffic, Traffic, TrafficSample, Usage};
-use portolan_dataplane::{Reconciler, SyncReport, verify};
+use portolan_dataplane::{Reconciler, SyncReport, Trust, verify};
 use portolan_kernel::nftables::Count;
 use portolan_model::{
     Conditions, Family, Node as NodeFacts, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint,
@@ -57,7 +57,7 @@ impl Node {
         let ranges = ["10.244.0.0/16", "fd00:10:244::/48"].map(|range| range.parse().expect("a range"));
         let config = PlanConfig { detect_local: DetectLocal::ClusterRange(ranges.into()), ..PlanConfig::default() };
         self.plan = plan(&self.snapshot, &self.plan, &config);
-        self.reconciler.sync(&self.plan, &|| Duration::ZERO).expect("the kernel takes it")
+        self.reconciler.sync(&self.plan, Trust::Memory).expect("the kernel takes it")
     }
 
     /// As another process would find the node.
@@ -68,11 +68,11 @@ impl Node {
     }
 
     pub(crate) fn is_as_planned(&mut self, mode: &Nftables) -> bool {
-        verify(mode, self.reconciler.kernel(), &self.plan).expect("the kernel can be read").is_empty()
+        verify(mode, self.reconciler.kernel_mut(), &self.plan).expect("the kernel can be read").is_empty()
     }
 
     pub(crate) fn read(&mut self) -> TrafficSample {
-        self.traffic.read(self.reconciler.kernel(), &self.plan).expect("the counters can be read").clone()
+        self.traffic.read(self.reconciler.kernel_mut(), &self.plan).expect("the counters can be read").clone()
     }
 
     /// Reads until the sample is as wanted: the last packet of an exchange may still be on its way.

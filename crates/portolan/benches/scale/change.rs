@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::Reconciler;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::{Reconciler, Trust};
 use portolan_kernel::nftables::Monitor;
 use portolan_model::Snapshot;
 use portolan_plan::{Plan, PlanConfig, plan};
@@ -57,8 +57,8 @@ impl World {
         let snapshot = cluster::facts(services, endpoints);
         let last = plan(&snapshot, &Plan::default(), &PlanConfig::default());
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().expect("root"));
-        reconciler.sync(&last, &|| Duration::ZERO).expect("the kernel takes it");
-        let monitor = Monitor::open(reconciler.kernel().port_id()).expect("root");
+        reconciler.sync(&last, Trust::Memory).expect("the kernel takes it");
+        let monitor = Monitor::open(reconciler.kernel_mut().port_id()).expect("root");
         let (all, planning) = (Vec::new(), Vec::new());
         Self { size: (services, endpoints), snapshot, last, reconciler, _monitor: monitor, all, planning }
     }
@@ -88,7 +88,7 @@ impl World {
         let start = Instant::now();
         self.last = plan(&self.snapshot, &self.last, &PlanConfig::default());
         self.planning.push(start.elapsed());
-        self.reconciler.sync(&self.last, &|| Duration::ZERO).expect("the kernel takes it");
+        self.reconciler.sync(&self.last, Trust::Memory).expect("the kernel takes it");
         self.all.push(start.elapsed());
     }
 

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::Reconciler;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::{Reconciler, Trust};
 use portolan_plan::{DetectLocal, Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Protocol, topology};
 
@@ -26,7 +26,7 @@ pub(crate) fn run() {
     let config = PlanConfig { detect_local: DetectLocal::ClusterRange(ranges), ..PlanConfig::default() };
     let plan = plan(&snapshot, &Plan::default(), &config);
     let kernel = lab.host(topology::NODE).run(NftablesKernel::open).expect("root");
-    Reconciler::new(Nftables::new(14), kernel).sync(&plan, &|| Duration::ZERO).expect("the kernel takes it");
+    Reconciler::new(Nftables::new(14), kernel).sync(&plan, Trust::Memory).expect("the kernel takes it");
     let vip = SocketAddr::new(cluster::cluster_ip(0), 80);
     let (direct, through) = lab.host("pod-a1").run(|| connect_by_turns(pod, vip));
     show(&direct, &through);

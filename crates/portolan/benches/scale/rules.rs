@@ -1,9 +1,7 @@
 //! The number of rules for few and for many Services of the same mix.
 
-use std::time::Duration;
-
-use portolan_dataplane::Reconciler;
-use portolan_dataplane::nftables::{Nftables, NftablesKernel, TABLE, cleanup};
+use portolan_dataplane::nftables::{Nftables, NftablesKernel, TABLE};
+use portolan_dataplane::{Reconciler, Trust, peers};
 use portolan_kernel::nftables::{Family, Nftables as Handle};
 use portolan_plan::{Plan, PlanConfig, plan};
 
@@ -18,9 +16,9 @@ fn measure() {
     let rows = [10, 10_000].map(|services| {
         let plan = plan(&cluster::facts(services, 3), &Plan::default(), &PlanConfig::default());
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().expect("root"));
-        reconciler.sync(&plan, &|| Duration::ZERO).expect("the kernel takes it");
+        reconciler.sync(&plan, Trust::Memory).expect("the kernel takes it");
         let rules = Handle::open().expect("root").rules(Family::Ip, TABLE).expect("the kernel answers").len();
-        cleanup().expect("the table can go");
+        assert!(peers::cleanup_own().is_complete(), "the table can go");
         vec![services.to_string(), rules.to_string()]
     });
     table::print("Rules in table ip portolan", &["Services", "rules"], &rows);

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::Reconciler;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::traffic::Traffic;
+use portolan_dataplane::{Reconciler, Trust};
 use portolan_model::{Service, ServicePort, Slice, SlicePort, Slices, Snapshot};
 use portolan_plan::{DetectLocal, Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Protocol, topology};
@@ -124,7 +124,7 @@ fn reading() {
         let mut traffic = Traffic::new();
         let mut timed = || {
             let start = Instant::now();
-            let pairs = traffic.read(reconciler.kernel(), &plan).expect("the counters can be read").pairs;
+            let pairs = traffic.read(reconciler.kernel_mut(), &plan).expect("the counters can be read").pairs;
             (start.elapsed(), pairs)
         };
         let (first, pairs) = timed();
@@ -145,7 +145,7 @@ fn decide(snapshot: &Snapshot) -> Plan {
 fn program(lab: &Lab, mode: Nftables, plan: &Plan) -> Reconciler<Nftables, NftablesKernel> {
     let kernel = lab.host(topology::NODE).run(NftablesKernel::open).expect("root");
     let mut reconciler = Reconciler::new(mode, kernel);
-    reconciler.sync(plan, &|| Duration::ZERO).expect("the kernel takes it");
+    reconciler.sync(plan, Trust::Memory).expect("the kernel takes it");
     reconciler
 }
 

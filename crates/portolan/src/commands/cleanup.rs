@@ -1,19 +1,21 @@
-//! Taking rules away: our own, everybody's, or our own once kube-proxy serves again.
+//! Removal of rules: our own, those of every proxy, or our own once kube-proxy serves again.
 
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use portolan_dataplane::peers::{self, Report, Trouble};
+use portolan_dataplane::modes;
+use portolan_dataplane::peers::{self, RemovalError, Report};
 use portolan_kernel::local_address::remove_local_addresses;
 use serde::Serialize;
 
-use super::{FAILURE, SUCCESS, show};
+use super::show;
 use crate::dns::remove_table;
+use crate::exit::{FAILURE, SUCCESS};
 use crate::flags::{CleanupFlags, OutputFlags};
 
-/// How often it is looked whether kube-proxy serves, and how often it is said that it does not.
+/// How often to look for kube-proxy's rules, and how often to report the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-const TELL_EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Serialize)]
 struct WholeAnswer {
@@ -32,7 +34,7 @@ pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
     show_report(&flags.output, peers::cleanup_own(), "nothing of Portolan's was programmed\n")
 }
 
-/// Everything of every mode, ours and kube-proxy's; also what `portolan proxy --cleanup` does.
+/// Removes everything of every mode, ours and kube-proxy's, as `portolan proxy --cleanup` does.
 pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
     show_report(output, peers::cleanup_everything(), "nothing of Portolan's or kube-proxy's was programmed\n")
 }
@@ -46,18 +48,18 @@ fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyho
     Ok(if report.is_complete() { SUCCESS } else { FAILURE })
 }
 
-/// What serving names has left. What fails is told beside what was removed before.
+/// Removes what the DNS server has added. A failure is reported beside what was removed.
 fn remove_names(report: &mut Report) {
     match remove_local_addresses() {
         Ok(addresses) => {
-            report.removed.extend(addresses.iter().map(|address| format!("the address {address} of names")));
+            report.removed.extend(addresses.iter().map(|address| format!("DNS address {address}")));
         }
-        Err(error) => report.failed.push(Trouble::new("removing the address at which names were served", error)),
+        Err(error) => report.failed.push(RemovalError::new("removing the DNS address", error)),
     }
     match remove_table() {
         Ok(true) => report.removed.push("the table that keeps DNS out of connection tracking".to_owned()),
         Ok(false) => {}
-        Err(error) => report.failed.push(Trouble::new("removing the rules for DNS", format!("{error:#}"))),
+        Err(error) => report.failed.push(RemovalError::new("removing the rules for DNS", format!("{error:#}"))),
     }
 }
 
@@ -68,28 +70,29 @@ impl From<&Report> for WholeAnswer {
     }
 }
 
-/// Returns when both are programmed, so that there is no moment without rules.
+/// Returns when both are programmed, so that there is never a moment without rules.
 fn wait_for_kube_proxy(timeout: Duration) -> anyhow::Result<()> {
-    if peers::serves_by_iptables()? {
+    if peers::has_kube_proxys_names()? {
         bail!(
-            "Portolan is programmed here in a mode whose chains have kube-proxy's names, so that nobody can tell \
-             when kube-proxy serves. Nothing was removed. Change Portolan to nftables mode first, or start kube-proxy in \
-             iptables mode: it takes the chains over as they are, and nothing needs to be removed"
+            "Portolan's rules on this node have kube-proxy's names, so that the two cannot be told apart. Nothing was \
+             removed. Start kube-proxy in the same mode: it takes the rules over as they are, and nothing needs to be \
+             removed. Or first change Portolan to mode {}, whose rules have names of their own",
+            modes::default().name()
         );
     }
     let start = Instant::now();
-    let mut told: Option<Instant> = None;
+    let mut reported: Option<Instant> = None;
     while !peers::kube_proxy_serves_what_we_serve()? {
         if start.elapsed() >= timeout {
             bail!(
-                "kube-proxy has not programmed the Services of this node within {} s, so Portolan's rules stay. Look \
-                 whether kube-proxy runs here; wait longer with --timeout; or remove them now with `portolan cleanup`",
+                "kube-proxy has not programmed the Services of this node within {} s, so Portolan's rules stay. Check \
+                 that kube-proxy runs here, wait longer with --timeout, or remove them now with `portolan cleanup`",
                 timeout.as_secs()
             );
         }
-        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+        if reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
             eprintln!("waiting for kube-proxy to program its rules ({} s)", start.elapsed().as_secs());
-            told = Some(Instant::now());
+            reported = Some(Instant::now());
         }
         std::thread::sleep(LOOK_EVERY);
     }

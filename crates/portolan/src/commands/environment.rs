@@ -13,11 +13,12 @@ use portolan_model::Snapshot;
 use portolan_source::Manifests;
 use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, Names};
 
-use super::{SUCCESS, unexpected, write_out};
-use crate::config::{self, Keep};
+use super::{unexpected, write_out};
 use crate::control::{Answer, Question, ask};
 use crate::daemon::runtime;
+use crate::exit::SUCCESS;
 use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
+use crate::settings::{Keep, node_name, source_options};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// For an API server to tell what it knows.
@@ -98,7 +99,7 @@ fn found(which: &WhichFlags) -> anyhow::Result<Variables> {
 }
 
 fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
-    let mut manifests = Manifests::new(config::source_options(&which.facts, Keep::Nothing)?);
+    let mut manifests = Manifests::new(source_options(&which.facts, Keep::Nothing)?);
     for problem in &manifests.reload().new_problems {
         eprintln!("portolan: {problem}");
     }
@@ -113,7 +114,7 @@ fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
 
 fn from_cluster(which: &WhichFlags) -> anyhow::Result<Snapshot> {
     let options = ClusterOptions {
-        node_name: config::node_name(which.facts.hostname_override.as_deref())?,
+        node_name: node_name(which.facts.hostname_override.as_deref())?,
         kubeconfig: which.server.kubeconfig.clone(),
         master: which.server.master.clone(),
         content_type: ContentType::Protobuf,

@@ -1,4 +1,4 @@
-//! The commands that ask and show.
+//! Commands that answer questions.
 
 mod cleanup;
 mod environment;
@@ -8,49 +8,56 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, bail};
-use portolan_explain::{PacketQuestion, Style};
+use portolan_dataplane::mode::ModeView;
+use portolan_explain::{PacketQuestion, Style, difference, explain_packet, verify_answer};
 use portolan_plan::Plan;
 use portolan_source::Options;
 use serde::Serialize;
 
-use crate::config::{self, Keep};
 use crate::control::{Answer, Question, ask};
+use crate::exit::{DIFFERENT, SUCCESS};
 use crate::flags::{
-    DiffFlags, ExplainFlags, FactFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, TrafficFlags,
-    VerifyFlags,
+    DiffFlags, ExplainFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, SettingFlags, VerifyFlags,
 };
-use crate::ipvs::IpvsChoices;
-use crate::modes::{ModeSettings, Spelling, spelling};
 use crate::offline::load;
+use crate::settings::{QuestionSettings, require_manifests};
 
 pub use cleanup::{cleanup, cleanup_all};
 pub use environment::{environment, run};
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 
-pub const SUCCESS: u8 = 0;
-/// The answer is "no": a difference was found.
-pub const DIFFERENT: u8 = 1;
-pub const FAILURE: u8 = 2;
+/// Where answers without a running daemon come from.
+const OFFLINE: &str = "the objects that would be programmed";
 
-fn load_from(facts: &FactFlags, traffic: &TrafficFlags, paths: &[PathBuf]) -> anyhow::Result<Plan> {
-    let options = Options { paths: paths.to_vec(), ..config::source_options(facts, Keep::Nothing)? };
-    load(options, &config::plan_config(traffic)?)
+/// Manifests planned as the daemon would plan them, and the mode that would program them.
+struct Offline {
+    settings: QuestionSettings,
+    plan: Plan,
 }
 
-/// The plan of the manifests on the command line; `None` means that the running daemon is to be asked.
-fn offline(flags: &QuestionFlags) -> anyhow::Result<Option<Plan>> {
-    if flags.facts.manifests.manifests.is_empty() {
-        return Ok(None);
+impl Offline {
+    fn load(flags: &SettingFlags) -> anyhow::Result<Self> {
+        let settings = QuestionSettings::read(flags)?;
+        let plan = plan_of(&settings, &flags.manifests.manifests)?;
+        Ok(Self { settings, plan })
     }
-    load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests).map(Some)
+
+    /// `None` without manifests: the question is for the running daemon.
+    fn load_if_given(flags: &QuestionFlags) -> anyhow::Result<Option<Self>> {
+        let is_given = !flags.settings.manifests.manifests.is_empty();
+        is_given.then(|| Self::load(&flags.settings)).transpose()
+    }
+
+    fn view(&self) -> Box<dyn ModeView> {
+        let traffic = &self.settings.traffic;
+        traffic.mode.view(&traffic.mode_settings, None)
+    }
 }
 
-fn mode(traffic: &TrafficFlags) -> Box<dyn Spelling> {
-    let TrafficFlags { proxy_mode, masquerade_bit, .. } = *traffic;
-    let udp_idle = std::time::Duration::ZERO;
-    let ipvs = IpvsChoices { scheduler: traffic.ipvs_scheduler.clone(), ..IpvsChoices::default() };
-    spelling(ModeSettings { mode: proxy_mode, masquerade_bit, traffic_counters: true, udp_idle, ipvs }, None)
+fn plan_of(settings: &QuestionSettings, paths: &[PathBuf]) -> anyhow::Result<Plan> {
+    let options = Options { paths: paths.to_vec(), ..settings.manifests.clone() };
+    load(options, &settings.traffic.plan, settings.bind_address)
 }
 
 /// Colour is for terminals only.
@@ -65,7 +72,7 @@ fn show<T: Serialize>(flags: &OutputFlags, answer: &T, text: impl FnOnce(&T, Sty
     }
 }
 
-/// A reader who has seen enough, such as `head`, is no error.
+/// A closed pipe, as `head` leaves it, is no error.
 fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -75,10 +82,11 @@ fn write_out(text: &str) -> anyhow::Result<()> {
 }
 
 pub fn render(flags: &RenderFlags) -> anyhow::Result<u8> {
-    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests)?;
-    let (listing, objects) = mode(&flags.traffic).render(&plan);
-    let rendered: Vec<RenderedObject> = objects.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
-    show(&flags.output, &rendered, |_, _| listing)?;
+    let offline = Offline::load(&flags.settings)?;
+    let rendered = offline.view().render(&offline.plan);
+    let objects: Vec<RenderedObject> =
+        rendered.objects.iter().map(|(key, value)| RenderedObject::new(key, value)).collect();
+    show(&flags.output, &objects, |_, _| rendered.listing)?;
     Ok(SUCCESS)
 }
 
@@ -98,8 +106,11 @@ impl RenderedObject {
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
     let question = packet_question(flags)?;
     let packet = question.packet().map_err(|mistake| anyhow!(mistake))?;
-    let answer = match offline(&flags.question)? {
-        Some(plan) => mode(&flags.question.traffic).explain_offline(&plan, &packet),
+    let answer = match Offline::load_if_given(&flags.question)? {
+        Some(offline) => {
+            let met = offline.view().trace(&offline.plan, &packet);
+            explain_packet(&offline.plan, &packet, &met, OFFLINE)
+        }
         None => match ask(&flags.question.control.control_socket, &Question::Packet(question))? {
             Answer::Packet(answer) => *answer,
             other => return unexpected(&other),
@@ -127,8 +138,8 @@ fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
 }
 
 pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
-    let answer = match offline(&flags.question)? {
-        Some(plan) => portolan_explain::services(&plan),
+    let answer = match Offline::load_if_given(&flags.question)? {
+        Some(offline) => portolan_explain::services(&offline.plan),
         None => match ask(&flags.question.control.control_socket, &Question::Services)? {
             Answer::Services(answer) => answer,
             other => return unexpected(&other),
@@ -139,8 +150,11 @@ pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
 }
 
 pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
-    let answer = match offline(&flags.question)? {
-        Some(plan) => mode(&flags.question.traffic).verify(&plan)?,
+    let answer = match Offline::load_if_given(&flags.question)? {
+        Some(offline) => {
+            let mode = offline.settings.traffic.mode.name();
+            verify_answer(mode, &offline.view().verify(&offline.plan)?)
+        }
         None => match ask(&flags.question.control.control_socket, &Question::Verify)? {
             Answer::Verify(answer) => answer,
             other => return unexpected(&other),
@@ -151,23 +165,24 @@ pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
 }
 
 pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
-    let QuestionFlags { facts, traffic, control, output } = &flags.question;
-    config::require_manifests(&facts.manifests.manifests)?;
+    let QuestionFlags { settings, control, output } = &flags.question;
+    let paths = &settings.manifests.manifests;
+    require_manifests(paths)?;
     let answer = if flags.from.is_empty() {
-        let manifests = facts.manifests.manifests.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        let manifests = paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
         match ask(&control.control_socket, &Question::Difference { manifests })? {
             Answer::Difference(answer) => answer,
             other => return unexpected(&other),
         }
     } else {
-        let before = load_from(facts, traffic, &flags.from)?;
-        let after = load_from(facts, traffic, &facts.manifests.manifests)?;
-        mode(traffic).difference(&before, &after)
+        let after = Offline::load(settings)?;
+        let before = plan_of(&after.settings, &flags.from)?;
+        difference(&before, &after.plan, &after.view().difference(&before, &after.plan))
     };
     show(output, &answer, |answer, style| answer.text(style))?;
     Ok(if answer.is_empty() { SUCCESS } else { DIFFERENT })
 }
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
-    bail!("the daemon answered another question ({answer:?}): is it of another version?")
+    bail!("unexpected answer from the daemon ({answer:?}): is it of another version?")
 }

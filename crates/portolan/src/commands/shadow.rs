@@ -1,15 +1,16 @@
-//! Portolan's plan held against what kube-proxy has programmed; nothing is written.
+//! Compares the plan with what kube-proxy has programmed. Writes nothing.
 
 use std::path::Path;
 
 use anyhow::Context;
 use portolan_shadow::{PeerRules, Report, compare, read_peer};
 
-use super::{DIFFERENT, SUCCESS, load_from, show};
+use super::{Offline, show};
+use crate::exit::{DIFFERENT, SUCCESS};
 use crate::flags::{OutputFlags, ShadowFlags};
 
 pub fn shadow(flags: &ShadowFlags) -> anyhow::Result<u8> {
-    let plan = load_from(&flags.facts, &flags.traffic, &flags.facts.manifests.manifests)?;
+    let plan = Offline::load(&flags.settings)?.plan;
     show_comparison(&flags.output, &Report::from(&compare(&plan, &peer(flags)?)))
 }
 
@@ -19,7 +20,7 @@ pub(crate) fn show_comparison(output: &OutputFlags, report: &Report) -> anyhow::
     Ok(if report.agrees() { SUCCESS } else { DIFFERENT })
 }
 
-/// From the kernel, or from files that were saved elsewhere: there may be no `iptables-save` where Portolan runs.
+/// From the kernel, or from files: there may be no `iptables-save` where Portolan runs.
 fn peer(flags: &ShadowFlags) -> anyhow::Result<PeerRules> {
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
     match (&flags.iptables_save, &flags.ip6tables_save) {

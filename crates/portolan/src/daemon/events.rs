@@ -1,15 +1,15 @@
-//! What can happen from outside: each source is a thread that sends into one channel.
+//! Events of the run loop: each source is a thread that sends into one channel.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use portolan_dataplane::nftables::TABLE;
+use portolan_dataplane::mode::WatchForeignChanges;
 use portolan_kernel::addresses::AddressMonitor;
-use portolan_kernel::nftables::{ForeignChange, Monitor};
 use portolan_kernel::signal::TerminationSignals;
 use portolan_source::Watcher;
 
@@ -23,17 +23,17 @@ pub(crate) enum Event {
     Facts,
     /// The configuration file may have changed.
     Settings,
-    /// Somebody else changed our table, or may have.
+    /// Another process changed objects of the active mode, or may have.
     Foreign(String),
     Addresses(Vec<IpAddr>),
-    /// Counters that are not needed any more.
+    /// Counters to delete.
     Forget(Forget),
     Stop,
-    /// Another process has our listeners. It goes on when it hears that we have stopped.
+    /// Another process has the listeners. It continues once the run loop has stopped.
     Replaced(Replacement),
 }
 
-/// How long a source waits after an error before it tries again.
+/// How long a source waits after an error.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) fn watch_manifests(paths: &[PathBuf], events: SyncSender<Event>) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(crate) fn watch_manifests(paths: &[PathBuf], events: SyncSender<Event>) -> a
     })
 }
 
-/// A file in a ConfigMap's volume changes when a symbolic link beside it does, so that its whole directory is watched.
+/// A file in a ConfigMap's volume changes by a symbolic link beside it, so its whole directory is watched.
 pub(crate) fn watch_settings(file: Option<&Path>, events: SyncSender<Event>) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     let mut watcher = Watcher::new(&[file.into()]).context("watching the configuration file for changes")?;
@@ -64,21 +64,29 @@ pub(crate) fn watch_settings(file: Option<&Path>, events: SyncSender<Event>) -> 
     })
 }
 
-/// Watches our table for changes by anybody but the given sender, which is ourselves.
-pub(crate) fn watch_kernel(own_port: u32, events: SyncSender<Event>) -> anyhow::Result<()> {
-    let mut monitor = Monitor::open(own_port).context("watching the kernel's tables for changes by others")?;
+/// Keeps a watch on foreign changes alive; dropped with the mode that it belongs to.
+#[derive(Debug)]
+pub(crate) struct WatchToken(#[expect(dead_code, reason = "dropping it ends the watch")] Arc<()>);
+
+/// Watches the active mode's objects for changes by other processes.
+pub(crate) fn watch_foreign_changes(
+    mut watch: Box<dyn WatchForeignChanges>,
+    events: SyncSender<Event>,
+) -> anyhow::Result<WatchToken> {
+    let token = Arc::new(());
+    let is_wanted = Arc::downgrade(&token);
     spawn("kernel", move || {
-        let what = match monitor.wait(TABLE, None) {
-            Ok(Some(ForeignChange::Changed { family, what })) => format!("somebody {what} in table {family} {TABLE}"),
-            Ok(Some(ForeignChange::Overflow)) => "too many changes by others to follow".into(),
-            Ok(None) => return true,
+        let what = match watch.wait() {
+            Ok(Some(what)) => what,
+            Ok(None) => return is_wanted.strong_count() > 0,
             Err(error) => {
                 thread::sleep(PAUSE);
-                format!("watching the kernel's tables failed: {error}")
+                format!("watching for foreign changes failed: {error}")
             }
         };
-        events.send(Event::Foreign(what)).is_ok()
-    })
+        is_wanted.strong_count() > 0 && events.send(Event::Foreign(what)).is_ok()
+    })?;
+    Ok(WatchToken(token))
 }
 
 pub(crate) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
@@ -101,7 +109,7 @@ pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Even
     })
 }
 
-/// Runs a step again and again until it says that nobody listens any more.
+/// Repeats a step on a thread of its own until it returns false.
 fn spawn(name: &str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
     let run = move || while step() {};
     thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(run).context("starting a thread")?;

@@ -1,73 +1,72 @@
-//! The end of a daemon. In most modes the rules stay and do their work without us. In userspace mode connections come to
-//! this process: somebody else has to take them from then on, and those that are here should end in peace.
+//! The end of the daemon. In most modes the rules stay and need no process. Where the daemon carries connections, a
+//! stand-in mode takes over, and open connections get a grace period.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::peers::Takeover;
+use portolan_dataplane::{Trust, modes};
 
 use super::Daemon;
 use super::events::Event;
-use super::programmer::Trust;
 use crate::control::Replacement;
-use crate::flags::Mode;
 
-/// How long connections that we carry may go on after we were told to stop. A pod has 30 seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long carried connections may continue after SIGTERM. A pod has 30 seconds.
+const GRACE_PERIOD: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Why the run loop has ended.
+/// Why the run loop ended.
 #[derive(Debug)]
 pub(super) enum Ending {
     Stopped,
-    /// Another process has our listeners, and programs the kernel from now on.
+    /// Another process has the listeners and programs the kernel from now on.
     Replaced(Replacement),
 }
 
 impl Daemon {
     pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) {
-        self.surroundings.close();
+        self.observers.close();
         self.close_names();
         match ending {
             Ending::Replaced(replacement) => {
-                make_room(&replacement);
+                confirm(&replacement);
                 self.wait_for_connections(None, events);
             }
             Ending::Stopped => {
                 self.leave_to_the_kernel();
-                self.wait_for_connections(Some(Instant::now() + PATIENCE), events);
+                self.wait_for_connections(Some(Instant::now() + GRACE_PERIOD), events);
             }
         }
     }
 
-    /// Rules of other modes need nobody: with those of iptables mode, new connections are served while no daemon runs.
+    /// The stand-in mode's rules need no process: new connections are served while no daemon runs.
     fn leave_to_the_kernel(&mut self) {
-        // Whoever has not served yet has nothing to hand on, and the rules of an earlier life are better than none.
-        if self.programmer.doors().is_none() || !self.is_ready {
+        // Before the first sync there is nothing to hand on, and the rules of an earlier daemon are better than none.
+        if self.engine.mode.listeners().is_none() || !self.is_ready {
             return tracing::info!("stopping; the rules stay in place (portolan cleanup removes them)");
         }
-        let mut settings = self.settings.clone();
-        (settings.mode, settings.plan.relayed) = (Mode::Iptables, false);
-        let changed = self.programmer.change_mode(settings.mode_settings());
-        self.settings = settings;
-        let synced = changed.map(|()| self.make_plan()).and_then(|_| self.sync(Trust::Nothing).map(drop));
+        let stand_in = modes::STAND_IN;
+        self.settings.traffic.use_mode(stand_in);
+        let changed = self.engine.change_mode(&self.settings.traffic);
+        let synced = changed.map(|()| self.make_plan()).and_then(|_| self.program(Trust::Nothing).map(drop));
         if let Err(error) = synced {
-            return tracing::error!("new connections will be refused until a daemon runs again: {error:#}");
+            return tracing::error!("new connections are refused until a daemon runs again: {error:#}");
         }
-        self.takeover = Takeover::new(self.programmer.successor());
+        self.takeover = Takeover::new(self.engine.mode.owned());
         self.take_over();
+        let name = stand_in.name();
         tracing::info!(
-            "stopping; until a daemon runs again, rules of iptables mode serve (portolan cleanup removes them)"
+            "stopping; rules of {name} mode serve until a daemon runs again (portolan cleanup removes them)"
         );
     }
 
-    /// Until the last has ended, the time is over, or somebody asks again.
+    /// Waits until the last connection has ended, the deadline has passed, or a second signal arrives.
     fn wait_for_connections(&mut self, deadline: Option<Instant>, events: &Receiver<Event>) {
-        let carried = self.programmer.carried();
+        let carried = self.engine.carried();
         if carried > 0 {
-            tracing::info!("{carried} connections go on; a second signal ends them");
+            tracing::info!("waiting for {carried} open connections; a second signal ends them");
         }
-        while self.programmer.carried() > 0 && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        while self.engine.carried() > 0 && deadline.is_none_or(|deadline| Instant::now() < deadline) {
             match events.recv_timeout(LOOK_EVERY) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
@@ -76,8 +75,8 @@ impl Daemon {
     }
 }
 
-/// The other process begins when it hears that we write no more: until that is said, this one must live.
-fn make_room(replacement: &Replacement) {
-    _ = replacement.is_said.recv_timeout(PATIENCE);
-    tracing::info!("another process has taken our place");
+/// The new daemon starts when it has the confirmation that this one writes no more.
+fn confirm(replacement: &Replacement) {
+    _ = replacement.confirmed.recv_timeout(GRACE_PERIOD);
+    tracing::info!("replaced by another process");
 }

@@ -1,13 +1,13 @@
 //! The run loop: facts → plan → kernel, for as long as the process lives.
 
+mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
 mod leaving;
 mod names;
-pub(crate) mod programmer;
+mod observers;
 pub(crate) mod runtime;
 mod shadow;
-mod surroundings;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -16,32 +16,31 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use portolan_dataplane::SyncReport;
+use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
-use portolan_dataplane::userspace::NamedSocket;
+use portolan_dataplane::{NamedSocket, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
 
-use crate::commands::{FAILURE, SUCCESS};
 use crate::control::{self, Published};
 use crate::dns::Names;
-use crate::duties;
-use crate::flags::Mode;
+use crate::exit::{FAILURE, SUCCESS};
 use crate::host;
+use crate::node_setup;
 use crate::settings::Settings;
 
-use events::Event;
+use engine::Engine;
+use events::{Event, WatchToken};
 use facts::Facts;
 use leaving::Ending;
-use programmer::{Programmer, Trust};
-use surroundings::Surroundings;
+use observers::Observers;
 use traffic::Forget;
 
-/// The first wait before a failed sync is tried again; each further one doubles it, up to the sync period.
+/// The first backoff after a failed sync; each further one doubles it, up to the sync period.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// The least time between a repair of what somebody else did and the next write.
+/// The least time between the repair of a foreign change and the next write.
 const REPAIR_PAUSE: Duration = Duration::from_millis(200);
-/// Events that may wait; a source that has more to tell waits itself.
+/// Events that may wait; a source with more waits itself.
 const EVENTS: usize = 64;
 
 pub fn run(settings: Settings) -> anyhow::Result<u8> {
@@ -50,7 +49,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     if settings.shadow {
         return shadow::run(&settings);
     }
-    let is_done = duties::perform(&settings);
+    let is_done = node_setup::apply(&settings);
     if settings.actions.init_only {
         return Ok(if is_done { SUCCESS } else { FAILURE });
     }
@@ -62,9 +61,9 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     let inherited = if settings.replace { control::replace(&settings.control_socket)? } else { None };
     let is_replacing = inherited.is_some();
     let mut daemon = Daemon::open(settings, inherited.unwrap_or_default(), sender, start)?;
-    daemon.answer_questions(is_replacing)?;
+    daemon.open_control_socket(is_replacing)?;
     daemon.open_names();
-    tracing::info!("Using {} Proxier.", daemon.settings.mode.name());
+    tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
     daemon.work(&receiver);
     Ok(SUCCESS)
 }
@@ -74,9 +73,9 @@ struct Daemon {
     facts: Facts,
     addresses: Vec<IpAddr>,
     plan: Plan,
-    programmer: Programmer,
+    engine: Engine,
     takeover: Takeover,
-    surroundings: Surroundings,
+    observers: Observers,
     names: Option<Names>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
@@ -85,10 +84,12 @@ struct Daemon {
     retry: Duration,
     start: Instant,
     is_ready: bool,
-    watches_kernel: bool,
+    /// The watch on foreign changes; `None` until it is started for the active mode.
+    watch: Option<WatchToken>,
+    is_watch_started: bool,
 }
 
-/// What has to be done next.
+/// What is due next.
 #[derive(Default)]
 struct Due {
     settings: bool,
@@ -105,21 +106,24 @@ impl Daemon {
         start: Instant,
     ) -> anyhow::Result<Self> {
         let runtime = runtime::start()?;
-        let mut programmer = Programmer::open(settings.mode_settings())?;
-        programmer.adopt(inherited)?;
-        let takeover = Takeover::new(programmer.successor());
+        let engine = Engine::open(&settings.traffic, inherited)?;
+        let takeover = Takeover::new(engine.mode.owned());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
-        let published =
-            Arc::new(Mutex::new(Published { plan: None, settings: settings.clone(), doors: programmer.doors() }));
-        let read_traffic = traffic::reader(published.clone(), events.clone())?;
-        let surroundings = Surroundings::open(&settings, &facts, runtime, read_traffic)?;
+        let published = Arc::new(Mutex::new(Published {
+            plan: None,
+            settings: settings.clone(),
+            listeners: engine.mode.listeners(),
+            traffic_reader: engine.traffic_reader(),
+        }));
+        let read_traffic = traffic::reader(published.clone(), events.clone());
+        let observers = Observers::open(&settings, &facts, runtime, read_traffic)?;
         Ok(Self {
             facts,
             addresses: host::addresses(),
             plan: Plan::default(),
-            programmer,
+            engine,
             takeover,
-            surroundings,
+            observers,
             names: None,
             published,
             events,
@@ -127,17 +131,18 @@ impl Daemon {
             retry: FIRST_RETRY,
             start,
             is_ready: false,
-            watches_kernel: false,
+            watch: None,
+            is_watch_started: false,
             settings,
         })
     }
 
-    /// A second daemon on the same socket is refused: the two would undo each other's work.
-    fn answer_questions(&self, is_replacing: bool) -> anyhow::Result<()> {
+    /// A second daemon on the same socket is refused: the two would undo each other's changes.
+    fn open_control_socket(&self, is_replacing: bool) -> anyhow::Result<()> {
         let path = &self.settings.control_socket;
         if !is_replacing && control::is_answered(path) {
             bail!(
-                "another portolan proxy answers at {}: stop it, take its place with --replace, or use another \
+                "another portolan proxy listens on {}: stop it, replace it with --replace, or use another \
                  --control-socket",
                 path.display()
             );
@@ -155,9 +160,9 @@ impl Daemon {
                 break ending;
             }
             let next = self.turn(&due);
-            if self.is_ready && !self.watches_kernel {
-                self.watch_kernel();
-                // All that only a start needs has been done by now.
+            if self.is_ready && !self.is_watch_started {
+                self.start_watch();
+                // What only a start needs is free by now.
                 portolan_kernel::release_unused_memory();
             }
             due = self.wait(events, Instant::now() + next);
@@ -165,23 +170,27 @@ impl Daemon {
         self.leave(ending, events);
     }
 
-    /// Begins only after the first sync: while anybody listens, the kernel describes every element that is written,
-    /// which would double the time of the largest write of all. What others did meanwhile shows in the check.
-    fn watch_kernel(&mut self) {
-        self.watches_kernel = true;
-        let Some(port_id) = self.programmer.port_id() else { return };
-        let watched = events::watch_kernel(port_id, self.events.clone());
-        self.watches_kernel = watched.is_ok();
-        match watched.and_then(|()| self.sync(Trust::NobodyElseWrote)) {
-            Ok(synced) => self.tell(&synced),
+    /// Starts after the first sync: while a process listens, the kernel describes every element that is written, which
+    /// would double the time of the largest write. The sync after it finds foreign changes made in between.
+    fn start_watch(&mut self) {
+        self.is_watch_started = true;
+        match self.watch_foreign_changes() {
+            Ok(Some(synced)) => self.log_sync(&synced),
+            Ok(None) => {}
             Err(error) => {
                 let period = self.settings.sync_period;
-                tracing::error!("{error:#}; changes by others are noticed every {period:?} only");
+                tracing::error!("{error:#}; foreign changes are found every {period:?} only");
             }
         }
     }
 
-    /// Does what is due, and tells when to look again at the latest.
+    fn watch_foreign_changes(&mut self) -> anyhow::Result<Option<SyncReport>> {
+        let Some(watch) = self.engine.mode.watch()? else { return Ok(None) };
+        self.watch = Some(events::watch_foreign_changes(watch, self.events.clone())?);
+        self.program(Trust::Generation).map(Some)
+    }
+
+    /// Does what is due. Returns the time until the next look.
     fn turn(&mut self, due: &Due) -> Duration {
         if due.settings {
             self.change_settings();
@@ -192,15 +201,15 @@ impl Daemon {
         if !self.make_plan() {
             return self.settings.sync_period;
         }
-        match self.sync(due.trust) {
+        match self.program(due.trust) {
             Ok(synced) => {
                 self.retry = FIRST_RETRY;
-                // Two who undo each other's changes must not keep the machine busy.
+                // Two processes that undo each other's changes must not keep the machine busy.
                 let is_repair = due.trust == Trust::Nothing;
                 let least = self.settings.min_sync_period;
                 self.pause = if is_repair { least.max(REPAIR_PAUSE) } else { least };
                 self.facts.keep();
-                self.tell(&synced);
+                self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
                 self.settings.sync_period
@@ -209,27 +218,27 @@ impl Daemon {
         }
     }
 
-    /// kube-proxy's rules go once ours are in force.
+    /// Removes the rules of kube-proxy and of other modes, once ours are in force.
     fn take_over(&mut self) {
         let Some(report) = self.takeover.step() else { return };
-        report.removed.iter().for_each(|what| tracing::info!("taking over from kube-proxy: removed {what}"));
-        report.kept.iter().for_each(|what| tracing::warn!("taking over from kube-proxy: kept {what}"));
-        report.failed.iter().for_each(|what| tracing::error!("taking over from kube-proxy: {what}; trying again"));
+        report.removed.iter().for_each(|what| tracing::info!("takeover: removed {what}"));
+        report.kept.iter().for_each(|what| tracing::warn!("takeover: kept {what}"));
+        report.failed.iter().for_each(|what| tracing::error!("takeover: {what}; retrying"));
     }
 
-    /// Once nothing leads to the listeners of a mode that was left.
+    /// Closes the listeners of earlier modes once the takeover has removed the rules that lead to them.
     fn close_retired(&mut self) {
         if self.takeover.is_done()
-            && let Err(error) = self.programmer.close_retired()
+            && let Err(error) = self.engine.close_retired()
         {
-            tracing::error!("closing the listeners of the mode before: {error:#}");
+            tracing::error!("closing the listeners of the previous mode: {error:#}");
         }
     }
 
     fn note_failure(&mut self, error: &anyhow::Error) -> Duration {
         let wait = self.retry.min(self.settings.sync_period);
-        tracing::error!("programming the kernel: {error:#}; trying again in {wait:?}");
-        self.surroundings.status.sync_failed();
+        tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
+        self.observers.status.sync_failed();
         self.retry = (self.retry * 2).min(self.settings.sync_period);
         wait
     }
@@ -237,44 +246,49 @@ impl Daemon {
     fn refresh(&mut self) {
         self.facts.refresh();
         if !self.is_ready {
-            // Reading everything for the first time leaves holes that the first sync had better not stand beside.
+            // The first read leaves free memory behind; returned now, it does not add to the peak of the first sync.
             portolan_kernel::release_unused_memory();
         }
     }
 
-    /// Tells whether there is a plan: until all facts are known there is none, and rules of an earlier life stay.
+    /// Returns whether there is a plan. Until all facts are known there is none, and the rules of an earlier daemon stay.
     fn make_plan(&mut self) -> bool {
-        self.surroundings.note_facts(&self.facts);
+        self.observers.note_facts(&self.facts);
         let Some(mut snapshot) = self.facts.snapshot() else { return false };
         host::add_addresses(&mut snapshot, &self.addresses, self.settings.bind_address);
-        self.plan = plan(&snapshot, &self.plan, &self.settings.plan);
+        self.plan = plan(&snapshot, &self.plan, &self.settings.traffic.plan);
         true
     }
 
-    fn sync(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
+    /// Puts the plan into the kernel. Names are withdrawn before the rules that serve them go, and published after.
+    fn program(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
         let begin = Instant::now();
         self.withdraw_names();
-        let outcome = self.programmer.sync(&self.plan, trust);
-        self.surroundings.note_rules(self.programmer.rule_tally());
+        let outcome = self.engine.sync(&self.plan, trust);
+        self.observers.note_rules(self.engine.mode.rule_tally());
         let report = outcome?;
-        self.surroundings.note_sync(&report, begin.elapsed(), &self.plan);
-        match self.programmer.forget_flows(&self.plan) {
-            Ok(forgotten) => self.surroundings.note_forgotten(&forgotten),
-            Err(error) => tracing::error!("forgetting stale UDP flows: {error:#}; trying again with the next sync"),
+        self.observers.note_sync(&report, begin.elapsed(), &self.plan);
+        match self.engine.forget_flows(&report.changes, &self.plan) {
+            Ok(forgotten) => self.observers.note_forgotten(&forgotten),
+            Err(error) => tracing::error!("deleting stale UDP flows: {error:#}; retrying with the next sync"),
         }
-        self.published.lock().expect("nobody panics while publishing").plan = Some(self.plan.clone());
+        self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();
         Ok(report)
     }
 
-    /// Takes over what the configuration file says now. A file that cannot be used changes nothing.
+    fn publish(&self, change: impl FnOnce(&mut Published, &Self)) {
+        change(&mut self.published.lock().expect("no thread panics while publishing"), self);
+    }
+
+    /// Puts the changed configuration file in force. An invalid file changes nothing.
     fn change_settings(&mut self) {
         match self.settings.read_again() {
             Ok(settings) if settings.document == self.settings.document => {}
             Ok(settings) => self.use_settings(settings),
             Err(error) => {
                 tracing::error!("the new configuration is not used: {error:#}");
-                self.surroundings.status.metrics.config_reloaded(false);
+                self.observers.status.metrics.config_reloaded(false);
             }
         }
     }
@@ -282,55 +296,56 @@ impl Daemon {
     fn use_settings(&mut self, mut settings: Settings) {
         tracing::info!("the configuration has changed");
         crate::log::set(&settings.log);
-        crate::log::tell(&settings.notices);
-        if settings.mode != self.settings.mode {
-            settings.mode = self.change_mode(&settings);
-            settings.plan.relayed = settings.mode == Mode::Userspace;
-            settings.plan.virtual_servers = settings.mode == Mode::Ipvs;
-        } else if settings.mode_settings() != self.settings.mode_settings() {
-            self.programmer.use_settings(settings.mode_settings());
+        crate::log::notices(&settings.notices);
+        if settings.traffic.mode != self.settings.traffic.mode {
+            let mode = self.change_mode(&settings);
+            settings.traffic.use_mode(mode);
+        } else if let Err(error) = self.engine.mode.use_settings(&settings.traffic.mode_settings) {
+            let name = settings.traffic.mode.name();
+            tracing::error!("the new settings of mode {name} are not used: {error}");
+            settings.traffic.mode_settings = self.settings.traffic.mode_settings.clone();
         }
         if settings.facts != self.settings.facts {
             self.change_facts(&settings);
         }
         self.settings = settings;
-        duties::perform(&self.settings);
-        self.surroundings.use_settings(&self.settings);
-        self.published.lock().expect("nobody panics while publishing").settings = self.settings.clone();
-        self.surroundings.status.metrics.config_reloaded(true);
+        node_setup::apply(&self.settings);
+        self.observers.use_settings(&self.settings);
+        self.publish(|published, daemon| published.settings = daemon.settings.clone());
+        self.observers.status.metrics.config_reloaded(true);
     }
 
-    /// The new mode's rules come first; once they are in force, those of the old one go. Tells which mode it is now.
-    fn change_mode(&mut self, settings: &Settings) -> Mode {
-        tracing::info!("changing from mode {} to mode {}", self.settings.mode.name(), settings.mode.name());
-        match self.programmer.change_mode(settings.mode_settings()) {
-            Ok(()) => {
-                self.takeover = Takeover::new(self.programmer.successor());
-                self.published.lock().expect("nobody panics while publishing").doors = self.programmer.doors();
-                self.watches_kernel = false;
-                settings.mode
-            }
-            Err(error) => {
-                tracing::error!("the mode stays as it is: {error:#}");
-                self.settings.mode
-            }
+    /// The new mode's rules are written first; then the takeover removes the old ones. Returns the mode that is active now.
+    fn change_mode(&mut self, settings: &Settings) -> &'static dyn Mode {
+        let (old, new) = (self.settings.traffic.mode, settings.traffic.mode);
+        tracing::info!("changing from mode {} to mode {}", old.name(), new.name());
+        if let Err(error) = self.engine.change_mode(&settings.traffic) {
+            tracing::error!("the mode stays {}: {error:#}", old.name());
+            return old;
         }
+        self.takeover = Takeover::new(self.engine.mode.owned());
+        (self.watch, self.is_watch_started) = (None, false);
+        self.publish(|published, daemon| {
+            published.listeners = daemon.engine.mode.listeners();
+            published.traffic_reader = daemon.engine.traffic_reader();
+        });
+        new
     }
 
-    /// Until the new source knows everything, the plan of the old one stays in force.
+    /// The plan of the old source stays in force until the new one has synced.
     fn change_facts(&mut self, settings: &Settings) {
-        match Facts::open(&settings.facts, self.surroundings.runtime(), &self.events) {
+        match Facts::open(&settings.facts, self.observers.runtime(), &self.events) {
             Ok(facts) => {
-                self.surroundings.follow_watches(&facts);
+                self.observers.follow_watches(&facts);
                 self.facts = facts;
             }
             Err(error) => tracing::error!("the new source of facts is not used: {error:#}"),
         }
     }
 
-    fn tell(&mut self, synced: &SyncReport) {
+    fn log_sync(&mut self, synced: &SyncReport) {
         if synced.repaired > 0 {
-            tracing::warn!("repaired {} objects that somebody had changed", synced.repaired);
+            tracing::warn!("repaired {} objects that another process had changed", synced.repaired);
         }
         if synced.objects > 0 {
             let SyncReport { objects, services, kernel_time, .. } = synced;
@@ -350,14 +365,14 @@ impl Daemon {
         }
     }
 
-    /// Waits for events until something is due, and gathers those that come within the least time between two writes.
+    /// Waits until something is due, and gathers the events that arrive before the next write is allowed.
     fn wait(&mut self, events: &Receiver<Event>, deadline: Instant) -> Due {
         let earliest = Instant::now() + self.pause;
         let mut due = Due::default();
         match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(event) => self.note(event, &mut due),
             Err(RecvTimeoutError::Timeout) => {
-                due = Due { refresh: true, trust: Trust::NobodyElseWrote, ..Due::default() };
+                due = Due { refresh: true, trust: Trust::Generation, ..Due::default() };
             }
             Err(RecvTimeoutError::Disconnected) => due.end = Some(Ending::Stopped),
         }
@@ -371,21 +386,21 @@ impl Daemon {
     }
 
     fn forget(&mut self, forget: &Forget) {
-        _ = forget.done.send(self.programmer.forget_counts(&forget.pairs));
+        _ = forget.done.send(self.engine.mode.forget_counts(&forget.pairs));
     }
 
     fn note(&mut self, event: Event, due: &mut Due) {
-        self.surroundings.status.sync_queued();
+        self.observers.status.sync_queued();
         match event {
             Event::Facts => due.refresh = true,
             Event::Settings => due.settings = true,
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Stop => due.end = Some(Ending::Stopped),
-            // One who has given up waiting does not take our place.
+            // A process that has given up waiting does not take over.
             Event::Replaced(replacement) if replacement.stopped.send(()).is_ok() => {
                 due.end = Some(Ending::Replaced(replacement));
             }
-            Event::Replaced(_) => tracing::warn!("another process wanted our place, and has given up waiting"),
+            Event::Replaced(_) => tracing::warn!("another process asked to take over, and has given up waiting"),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(what) => {
                 if due.trust != Trust::Nothing {

@@ -1,15 +1,15 @@
-//! Names beside the rules: they come after them and go before them.
+//! DNS beside the rules: names are published after the rules that serve them, and withdrawn before those go.
 
 use super::Daemon;
 use crate::dns::Names;
 
 impl Daemon {
-    /// Rules do not wait for names: a port that somebody else holds is tried again with every sync.
+    /// Rules do not wait for DNS: a port that is in use is tried again with every sync.
     pub(super) fn open_names(&mut self) {
         let Some(settings) = self.settings.dns.as_ref().filter(|_| self.names.is_none()) else { return };
-        match Names::start_beside_rules(settings, self.surroundings.runtime()) {
+        match Names::start_beside_rules(settings, self.observers.runtime()) {
             Ok(names) => self.names = Some(names),
-            Err(error) => tracing::error!("{error:#}; trying again with the next sync"),
+            Err(error) => tracing::error!("{error:#}; retrying with the next sync"),
         }
     }
 
@@ -22,7 +22,7 @@ impl Daemon {
         self.names.iter().for_each(|names| names.publish(self.plan.facts()));
     }
 
-    /// Whoever comes after us has them.
+    /// The next daemon needs the ports.
     pub(super) fn close_names(&mut self) {
         self.settings.dns = None;
         self.names = None;

@@ -1,4 +1,4 @@
-//! `--shadow`: program nothing, and tell where our plan differs from what kube-proxy has programmed on this node.
+//! `--shadow`: programs nothing, and reports where the plan differs from what kube-proxy has programmed on this node.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
@@ -11,12 +11,13 @@ use portolan_shadow::{Report, Shadow, compare, read_peer};
 use super::events::{self, Event};
 use super::facts::Facts;
 use super::{EVENTS, runtime};
-use crate::commands::{self, DIFFERENT, SUCCESS};
+use crate::commands;
+use crate::exit::{DIFFERENT, SUCCESS};
 use crate::flags::OutputFlags;
 use crate::host;
 use crate::settings::Settings;
 
-/// Both hear of a change at different times; a look right then would only see one of them being late.
+/// The two receive a change at different times; a comparison right then would only show the delay.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) fn run(settings: &Settings) -> anyhow::Result<u8> {
@@ -67,10 +68,10 @@ fn plan_of(settings: &Settings, facts: &mut Facts) -> Option<Plan> {
     facts.keep();
     let mut snapshot = facts.snapshot()?;
     host::add_addresses(&mut snapshot, &host::addresses(), settings.bind_address);
-    Some(plan(&snapshot, &Plan::default(), &settings.plan))
+    Some(plan(&snapshot, &Plan::default(), &settings.traffic.plan))
 }
 
-/// Lets events pass until it is time for another look; tells whether there is to be one.
+/// Ignores events until the next comparison is due. Returns whether there is one.
 fn wait(events: &Receiver<Event>, until: Instant) -> bool {
     loop {
         match events.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -1,30 +1,27 @@
-//! `portolan dns`: the names of Services, from the same facts that rules are made of.
+//! `portolan dns`: DNS from the same facts as the rules.
 
 mod pages;
 mod serve;
-mod settings;
 mod untracked;
-mod upstreams;
 
-use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use portolan_kernel::signal::block_termination_signals;
 
-use crate::commands::SUCCESS;
 use crate::daemon::events::{self, Event};
 use crate::daemon::facts::Facts;
 use crate::daemon::runtime;
+use crate::exit::SUCCESS;
 use crate::flags::DnsFlags;
 use crate::log::{self, LogFormat, LogSettings};
+use crate::settings::DnsSettings;
 
 pub use serve::Names;
-pub use settings::DnsSettings;
 pub(crate) use untracked::remove_table;
 
-/// Everything is read again so often, in case a notification was lost.
+/// How often everything is read again, in case a notification was lost.
 const REFRESH: Duration = Duration::from_secs(30);
 
 pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
@@ -32,7 +29,7 @@ pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
     portolan_kernel::share_one_heap();
     log::start(&LogSettings { format: LogFormat::Unset, verbosity: flags.verbosity, patterns: Vec::new() });
     let (settings, notices) = DnsSettings::read(flags)?;
-    log::tell(&notices);
+    log::notices(&notices);
     let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
     let (sender, receiver) = sync_channel(64);
     events::watch_signals(signals, sender.clone())?;
@@ -44,7 +41,7 @@ pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Publishes what the facts say, for as long as there is nobody who wants us to stop.
+/// Publishes the facts until SIGTERM.
 fn follow(mut facts: Facts, names: &Names, events: &Receiver<Event>, start: Instant) {
     let mut is_ready = false;
     loop {
@@ -72,9 +69,4 @@ fn follow(mut facts: Facts, names: &Names, events: &Receiver<Event>, start: Inst
 /// Seconds since 1970, as a serial number has them.
 fn now_in_seconds() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs() as u32)
-}
-
-/// The addresses of this machine, for NS records where the server is asked at any of them.
-fn own_addresses() -> Vec<IpAddr> {
-    crate::host::addresses()
 }

@@ -9,7 +9,7 @@ use portolan_dns::{Resolver, Server};
 use portolan_status::{Listen, PlainServer, Respond};
 use tokio::runtime::Handle;
 
-use super::settings::DnsSettings;
+use crate::settings::DnsSettings;
 
 const OK: u16 = 200;
 const UNAVAILABLE: u16 = 503;

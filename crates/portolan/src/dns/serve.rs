@@ -11,9 +11,9 @@ use portolan_model::{DiffItem, Snapshot};
 use portolan_status::PlainServer;
 use tokio::runtime::Handle;
 
-use super::settings::DnsSettings;
 use super::untracked::leave_untracked;
 use super::{now_in_seconds, pages};
+use crate::settings::DnsSettings;
 
 /// Names being served. Dropped, the ports close.
 pub struct Names {

@@ -4,6 +4,7 @@ use clap::Parser;
 use portolan::flags::KubeProxyCli;
 use portolan::settings::Settings;
 use portolan_config::{FIELDS, FLAGS, Field, Flag, Target, Use, Value};
+use portolan_dataplane::modes;
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
@@ -87,17 +88,19 @@ pub(crate) fn settings(arguments: &[String]) -> anyhow::Result<Settings> {
     Settings::read(&KubeProxyCli::try_parse_from(arguments)?.flags)
 }
 
-/// All that the daemon goes by, in words.
+/// All settings of the daemon, with those of every mode as the mode reads them.
 pub(crate) fn shown(it: &Settings) -> String {
+    let traffic = &it.traffic;
+    let modes: Vec<String> = modes::ALL.iter().map(|mode| mode.describe(&traffic.mode_settings)).collect();
     format!(
         "{:?} {:?} asked: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
-         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} udp_idle: {:?} \
-         {:?} {:?} {:?} config_file: {:?} {:?}",
+         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} {} \
+         {:?} {:?} config_file: {:?} {:?}",
         it.facts,
-        it.plan,
-        it.asked_mode,
-        it.mode,
-        it.masquerade_bit,
+        traffic.plan,
+        traffic.asked_mode,
+        traffic.mode,
+        traffic.mode_settings.masquerade_bit,
         it.min_sync_period,
         it.sync_period,
         it.conntrack,
@@ -108,8 +111,7 @@ pub(crate) fn shown(it: &Settings) -> String {
         it.bind_hard_fail,
         it.profiling,
         it.shadow,
-        it.udp_idle,
-        it.ipvs,
+        modes.join(" "),
         it.actions,
         it.control_socket,
         it.config_file,

@@ -2,7 +2,6 @@
 
 use std::process::{Command, Output};
 
-use portolan::flags::Mode;
 use portolan::settings::{Facts, Settings};
 use portolan_config::AskedMode;
 use portolan_plan::{AddressSelector, DetectLocal};
@@ -30,13 +29,24 @@ fn the_daemon_set_of_kubeadm_works_unchanged() {
         let Facts::Cluster(cluster) = &it.facts else { panic!("{release}: {:?}", it.facts) };
         assert_eq!(cluster.kubeconfig.as_deref(), Some("/var/lib/kube-proxy/kubeconfig.conf".as_ref()), "{release}");
         assert_eq!((cluster.node_name.as_str(), cluster.qps, cluster.burst), ("worker-1", 5.0, 10), "{release}");
-        assert_eq!(it.plan.node_port_addresses, [AddressSelector::All], "{release}: none is closed by taking over");
-        assert!(matches!(&it.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 1), "{release}");
-        assert_eq!((it.sync_period.as_secs(), it.masquerade_bit, it.oom_score_adj), (30, 14, -999), "{release}");
+        assert_eq!(
+            it.traffic.plan.node_port_addresses,
+            [AddressSelector::All],
+            "{release}: none is closed by taking over"
+        );
+        assert!(
+            matches!(&it.traffic.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 1),
+            "{release}"
+        );
+        assert_eq!(
+            (it.sync_period.as_secs(), it.traffic.mode_settings.masquerade_bit, it.oom_score_adj),
+            (30, 14, -999),
+            "{release}"
+        );
         let told: Vec<&str> = it.notices.iter().map(|notice| notice.text.split(':').next().unwrap()).collect();
-        let is_iptables = it.asked_mode == AskedMode::Iptables;
+        let is_iptables = it.traffic.asked_mode == AskedMode::Iptables;
         assert_eq!(it.min_sync_period.as_secs(), u64::from(is_iptables), "{release}");
-        assert_eq!(told[0] == "no mode was asked for", !is_iptables, "{release}");
+        assert_eq!(told[0] == "no mode is configured", !is_iptables, "{release}");
         assert!(told.last().unwrap().starts_with("nodePortAddresses is empty"), "{release}: {told:?}");
     }
 }
@@ -53,7 +63,7 @@ fn flags_alone_work_as_in_small_distributions() {
         (it.conntrack.max_per_core, it.conntrack.tcp_established, it.conntrack.tcp_close_wait),
         (None, None, None)
     );
-    assert_eq!((it.mode, it.min_sync_period.as_secs()), (Mode::Iptables, 1));
+    assert_eq!((it.traffic.mode.name(), it.min_sync_period.as_secs()), ("iptables", 1));
     let it = settings(
         "--master=http://192.168.49.2:8080 --kubeconfig= --v=2 --logtostderr=true --alsologtostderr \
          --cluster_cidr 10.244.0.0/16,fd00:10:244::/56 --feature_gates=AllAlpha=false,LoadBalancerIPMode=true",
@@ -61,7 +71,7 @@ fn flags_alone_work_as_in_small_distributions() {
     let Facts::Cluster(cluster) = &it.facts else { panic!("{:?}", it.facts) };
     assert_eq!((cluster.master.as_deref(), &cluster.kubeconfig), (Some("http://192.168.49.2:8080"), &None));
     assert_eq!(it.log.verbosity, 2);
-    assert!(matches!(&it.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 2));
+    assert!(matches!(&it.traffic.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 2));
 }
 
 #[test]
@@ -76,12 +86,12 @@ fn values_are_written_in_every_way_that_kube_proxy_takes() {
         ("--masquerade-all --masquerade-all=0", false),
         ("--masquerade-all=F", false),
     ] {
-        assert_eq!(settings(line).plan.masquerade_all, value, "{line}");
+        assert_eq!(settings(line).traffic.plan.masquerade_all, value, "{line}");
     }
     let both = settings("--nodeport-addresses=10.0.0.0/8,primary --nodeport-addresses 192.168.0.0/16");
-    assert_eq!(both.plan.node_port_addresses.len(), 3);
+    assert_eq!(both.traffic.plan.node_port_addresses.len(), 3);
     assert_eq!(settings("--oom-score-adj -5").oom_score_adj, -5);
-    assert_eq!(settings("--cluster-cidr=010.1.2.3/8").plan, settings("--cluster-cidr 10.0.0.0/8").plan);
+    assert_eq!(settings("--cluster-cidr=010.1.2.3/8").traffic.plan, settings("--cluster-cidr 10.0.0.0/8").traffic.plan);
 }
 
 #[test]
@@ -115,7 +125,7 @@ fn node_ports_are_served_where_the_mode_that_was_asked_for_serves_them() {
         ("--manifests=/x --proxy-mode=iptables", AddressSelector::All),
         ("--nodeport-addresses=localhost", AddressSelector::Localhost),
     ] {
-        assert_eq!(settings(line).plan.node_port_addresses, [expected], "{line}");
+        assert_eq!(settings(line).traffic.plan.node_port_addresses, [expected], "{line}");
     }
 }
 
@@ -128,7 +138,7 @@ fn our_own_flags_count_beside_a_file_too() {
     ));
     let Facts::Manifests(options) = &it.facts else { panic!("{:?}", it.facts) };
     assert_eq!((options.paths.len(), options.service_ranges[0].to_string().as_str()), (1, "10.9.0.0/16"));
-    assert_eq!((it.shadow, it.masquerade_bit), (true, 7));
+    assert_eq!((it.shadow, it.traffic.mode_settings.masquerade_bit), (true, 7));
     assert_eq!((it.sync_period.as_secs(), it.min_sync_period.as_secs()), (9, 3));
     assert_eq!(it.control_socket, std::path::Path::new("/s"));
 }

@@ -1,13 +1,9 @@
 //! A scenario with real packets: its objects programmed on the lab's node, its packets really sent.
 
-use std::time::Duration;
-
-use portolan_dataplane::{Error, Reconciler, verify};
+use portolan_dataplane::{Error, Reconciler, Trust, verify};
 use portolan_testkit::{Lab, PacketLine, Protocol, Scenario, topology};
 
 use crate::mode::Mode;
-
-pub(crate) const NO_CLOCK: &dyn Fn() -> Duration = &|| Duration::ZERO;
 
 /// The kernel is opened on a thread of the lab's node.
 pub(crate) fn check_packets<M: Mode>(
@@ -30,9 +26,10 @@ pub(crate) fn check_steps<M: Mode>(
     let mut session = M::session(scenario);
     for (number, step) in (1..).zip(&scenario.steps) {
         let plan = session.step(&scenario.name, &step.objects).clone();
-        node.run(|| reconciler.sync(&plan, NO_CLOCK)).map_err(|error| format!("step {number}: {error}"))?;
+        node.run(|| reconciler.sync(&plan, Trust::Memory)).map_err(|error| format!("step {number}: {error}"))?;
         let mode = M::make(session.masquerade_bit);
-        let difference = node.run(|| verify(&mode, reconciler.kernel(), &plan)).map_err(|error| error.to_string())?;
+        let difference =
+            node.run(|| verify(&mode, reconciler.kernel_mut(), &plan)).map_err(|error| error.to_string())?;
         if !difference.is_empty() {
             return Err(format!("step {number}: the kernel differs:\n{difference}"));
         }

@@ -7,15 +7,15 @@ mod support;
 
 use std::sync::Arc;
 
-use live::{NO_CLOCK, check_packets};
+use live::check_packets;
 use mode::Mode;
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::ipvs::Ipvs;
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::tables::Variant;
-use portolan_dataplane::userspace::{Doors, Limits, Userspace, UserspaceKernel};
-use portolan_dataplane::{Change, Error, Reconciler, render};
+use portolan_dataplane::userspace::{Listeners, RelayLimits, Userspace, UserspaceKernel};
+use portolan_dataplane::{Change, Error, Reconciler, Trust, render};
 use portolan_plan::{Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, Lab, PacketLine};
 use support::{Session, folder, for_each_scenario, packet};
@@ -128,7 +128,7 @@ fn check_failing_kernel<M: Mode>() {
                     let plan = session.step(&scenario.name, &step.objects).clone();
                     sync_until_it_works(&mut reconciler, &plan)?;
                     let wanted = render(reconciler.dataplane(), &plan);
-                    if reconciler.kernel().objects != wanted {
+                    if reconciler.kernel_mut().objects != wanted {
                         return Err(format!("seed {seed}: the kernel holds something else"));
                     }
                 }
@@ -140,7 +140,7 @@ fn check_failing_kernel<M: Mode>() {
 
 fn sync_until_it_works<M: Mode>(reconciler: &mut Reconciler<M, FakeKernel<M>>, plan: &Plan) -> Result<(), String> {
     for _ in 0..100 {
-        if reconciler.sync(plan, NO_CLOCK).is_ok() {
+        if reconciler.sync(plan, Trust::Memory).is_ok() {
             return Ok(());
         }
     }
@@ -173,7 +173,7 @@ fn real_packets_go_as_written_in_userspace_mode_of_old() {
 }
 
 fn open_userspace(variant: Variant) -> Result<UserspaceKernel, Error> {
-    UserspaceKernel::open(variant, Arc::new(Doors::open(Limits::default())?))
+    UserspaceKernel::open(variant, Arc::new(Listeners::open(RelayLimits::default())?))
 }
 
 fn check_on_new_labs<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {

@@ -5,6 +5,7 @@ use portolan_dataplane::ipvs::{Ipvs, IpvsKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::userspace::{Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Program};
+use portolan_plan::Limits;
 use portolan_testkit::{Expected, PacketLine, Protocol, Scenario};
 
 use crate::support::Session;
@@ -14,19 +15,14 @@ pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
     const NAME: &'static str;
     type Kernel: Program<Self> + Send;
 
-    /// Whether connections end on the node and are carried on from there, which the plan has to know.
-    const IS_RELAYED: bool = false;
-
-    /// Whether addresses are served by virtual servers of the node, which the plan has to know as well.
-    const HAS_VIRTUAL_SERVERS: bool = false;
+    /// What the plan decides around.
+    const LIMITS: Limits = Limits { relayed: false, virtual_servers: false };
 
     fn make(masquerade_bit: u8) -> Self;
 
     fn session(scenario: &Scenario) -> Session {
         let mut session = Session::new(scenario);
-        session.config.relayed = Self::IS_RELAYED;
-        session.config.virtual_servers = Self::HAS_VIRTUAL_SERVERS;
-        session.config.loopback_node_ports &= !Self::HAS_VIRTUAL_SERVERS;
+        session.config.limits = Self::LIMITS;
         session
     }
 
@@ -56,7 +52,7 @@ impl Mode for Iptables {
 
 impl Mode for Userspace {
     const NAME: &'static str = "userspace";
-    const IS_RELAYED: bool = true;
+    const LIMITS: Limits = Limits { relayed: true, virtual_servers: false };
     type Kernel = UserspaceKernel;
 
     fn make(_: u8) -> Self {
@@ -78,7 +74,7 @@ impl Mode for Userspace {
 
 impl Mode for Ipvs {
     const NAME: &'static str = "ipvs";
-    const HAS_VIRTUAL_SERVERS: bool = true;
+    const LIMITS: Limits = Limits { relayed: false, virtual_servers: true };
     type Kernel = IpvsKernel;
 
     fn make(masquerade_bit: u8) -> Self {

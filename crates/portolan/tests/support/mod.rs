@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use clap::Parser;
-use portolan::config::{plan_config, source_options};
 use portolan::flags::{Cli, Command, RenderFlags};
-use portolan::{config::Keep, host};
+use portolan::host;
+use portolan::settings::QuestionSettings;
 use portolan_model::Protocol;
 use portolan_plan::{Packet, Plan, PlanConfig, plan};
 use portolan_source::{Manifests, Options, State};
@@ -27,10 +27,13 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let flags = parse_flags(scenario);
-        let mut options = source_options(&flags.facts, Keep::Nothing).expect("the scenario's flags are right");
-        options.state = State::None;
-        let config = plan_config(&flags.traffic).expect("the scenario's flags are right");
-        Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit: flags.traffic.masquerade_bit }
+        let settings = QuestionSettings::read(&flags.settings).expect("the scenario's flags are right");
+        let options = Options { state: State::None, ..settings.manifests };
+        // The flag counts in every mode here, also in those where kube-proxy has no use for it.
+        let loopback_node_ports = flags.settings.kube_proxy.0.boolean("iptables-localhost-nodeports");
+        let config = PlanConfig { loopback_node_ports, ..settings.traffic.plan };
+        let masquerade_bit = settings.traffic.mode_settings.masquerade_bit;
+        Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit }
     }
 
     /// Replaces the objects and plans anew. A scenario's own objects must all be good.

@@ -1,11 +1,11 @@
 //! What one change costs, whatever the number of Services.
 
+use portolan_dataplane::Trust;
 use std::time::{Duration, Instant};
 
 use portolan_testkit::topology;
 
 use crate::lab;
-use crate::live::NO_CLOCK;
 use crate::world::{World, service};
 
 const CHANGES: usize = 20;
@@ -30,9 +30,9 @@ fn time_of_a_change(world: &mut World<'_>, services: usize) -> Duration {
     let mut times: Vec<Duration> = (0..CHANGES)
         .map(|change| {
             put(world, services / 2 + change, 1);
-            let before = world.reconciler.kernel().requests_sent();
+            let before = world.reconciler.kernel_mut().requests_sent();
             let time = timed_sync(world);
-            let sent = world.reconciler.kernel().requests_sent() - before;
+            let sent = world.reconciler.kernel_mut().requests_sent() - before;
             assert!(sent <= MOST_REQUESTS, "{sent} requests for one endpoint of one Service among {services}");
             println!("{services} Services, change {change}: {sent} requests, {time:?}");
             time
@@ -47,7 +47,7 @@ fn timed_sync(world: &mut World<'_>) -> Duration {
     let World { lab, reconciler, .. } = world;
     lab.host(topology::NODE).run(|| {
         let begin = Instant::now();
-        reconciler.sync(&plan, NO_CLOCK).expect("the kernel takes it");
+        reconciler.sync(&plan, Trust::Memory).expect("the kernel takes it");
         begin.elapsed()
     })
 }

@@ -56,9 +56,9 @@ fn a_rolling_replacement_fails_no_connection() {
 
     drop(lasting);
     // Closed connections are remembered for a while; the time is over for those, too.
-    let kernel = world.reconciler.kernel();
+    let kernel = world.reconciler.kernel_mut();
     kernel.set_limits(Vec::new(), Some(Duration::from_secs(3600)));
-    let left = lab.host(topology::NODE).run(|| kernel.tend(Instant::now() + Duration::from_secs(3601))).unwrap();
+    let left = lab.host(topology::NODE).run(|| kernel.reap(Instant::now() + Duration::from_secs(3601))).unwrap();
     assert_eq!(left, 0);
     assert!(OLD.iter().all(|address| weights(&world, address).is_empty()));
     world.remove("web");
@@ -87,8 +87,8 @@ fn an_endpoint_goes_at_once_without_connections_and_may_come_back_with_them() {
     assert_eq!(weights(&world, OLD[0]), [(1, 1)]);
     assert_eq!(used.exchange(b"hello").unwrap(), b"hello");
     let node = lab.host(topology::NODE);
-    let kernel = world.reconciler.kernel();
-    assert_eq!(node.run(|| kernel.tend(Instant::now() + Duration::from_secs(86_400))).unwrap(), 0);
+    let kernel = world.reconciler.kernel_mut();
+    assert_eq!(node.run(|| kernel.reap(Instant::now() + Duration::from_secs(86_400))).unwrap(), 0);
     assert_eq!(weights(&world, OLD[0]), [(1, 1)], "it is wanted");
     drop(open);
     world.remove("web");

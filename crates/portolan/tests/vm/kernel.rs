@@ -1,4 +1,4 @@
-//! The doors to IPVS and to the dummy device, with `ipvsadm` and `ip` as witnesses.
+//! The listeners to IPVS and to the dummy device, with `ipvsadm` and `ip` as witnesses.
 
 use std::net::SocketAddr;
 use std::process::Command;

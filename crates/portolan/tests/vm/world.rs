@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portolan::host;
-use portolan_dataplane::Reconciler;
 use portolan_dataplane::ipvs::{Ipvs, IpvsKernel, IpvsSettings, prepare};
 use portolan_dataplane::tables::Variant;
+use portolan_dataplane::{Reconciler, Trust};
 use portolan_model::{
     Conditions, Family, Node, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
     Snapshot,
@@ -15,7 +15,6 @@ use portolan_model::{
 use portolan_plan::{AddressSelector, DetectLocal, Plan, PlanConfig, plan};
 use portolan_testkit::{Answer, Lab, LongConnection, Protocol as Wire, Source, topology};
 
-use crate::live::NO_CLOCK;
 use crate::support::node_addresses;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -87,7 +86,7 @@ impl<'a> World<'a> {
     pub(crate) fn sync(&mut self) {
         self.planned();
         let Self { lab, reconciler, plan, .. } = self;
-        lab.host(topology::NODE).run(|| reconciler.sync(plan, NO_CLOCK)).expect("the kernel takes it");
+        lab.host(topology::NODE).run(|| reconciler.sync(plan, Trust::Memory)).expect("the kernel takes it");
     }
 
     /// What a tool prints on the node.

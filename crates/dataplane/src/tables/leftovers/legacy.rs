@@ -1,4 +1,4 @@
-//! kube-proxy's chains in the old kind of iptables, which only its own programs can read and write.
+//! Chains in the tables of legacy iptables, which only the legacy programs can read and write.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,12 +7,12 @@ use std::process::Output;
 use portolan_kernel::nftables::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
-use super::{Doing, Trouble};
+use crate::place::{Outcome, RemovalError};
 use crate::tables::save::{SavedTable, parse_save};
 use crate::tables::{LOCK_SECONDS, output_of};
 
-/// Whether the kernel has any table of the old kind in this network namespace. A read makes none.
-pub(super) fn is_in_use(family: Family) -> Result<bool, Trouble> {
+/// Whether the kernel has any legacy table in this network namespace. Reading the list creates none.
+pub(super) fn is_in_use(family: Family) -> Result<bool, RemovalError> {
     let path = match family {
         Family::Ip => "/proc/thread-self/net/ip_tables_names",
         Family::Ip6 => "/proc/thread-self/net/ip6_tables_names",
@@ -21,11 +21,11 @@ pub(super) fn is_in_use(family: Family) -> Result<bool, Trouble> {
         Ok(names) => Ok(TABLES.iter().any(|table| names.lines().any(|name| name == *table))),
         // The kernel has no such tables.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Trouble::new(format!("reading {path}"), error)),
+        Err(error) => Err(RemovalError::new(format!("reading {path}"), error)),
     }
 }
 
-pub(super) fn tables(family: Family) -> Result<Vec<Table<String>>, Trouble> {
+pub(super) fn tables(family: Family) -> Result<Vec<Table<String>>, RemovalError> {
     if !is_in_use(family)? {
         return Ok(Vec::new());
     }
@@ -43,8 +43,8 @@ fn table(saved: SavedTable) -> Table<String> {
     Table { rules: rules.collect(), name: saved.name, chains: saved.chains, spared: BTreeSet::new() }
 }
 
-/// Each table is replaced in one step by the kernel.
-pub(super) fn remove_chains(family: Family, removals: &[Removal<String>]) -> Result<(), Trouble> {
+/// The kernel replaces each table in one step.
+pub(super) fn remove_chains(family: Family, removals: &[Removal<String>]) -> Result<(), RemovalError> {
     let script: String = removals.iter().map(script).collect();
     run(family, "restore", &["--noflush", "-w", LOCK_SECONDS], &script).map(drop)
 }
@@ -59,22 +59,22 @@ fn script(removal: &Removal<String>) -> String {
 }
 
 /// Runs `iptables-legacy-save` and the like, without a shell.
-fn run(family: Family, what: &str, flags: &[&str], input: &str) -> Doing<String> {
+fn run(family: Family, what: &str, flags: &[&str], input: &str) -> Outcome<String> {
     let base = if family == Family::Ip { "iptables" } else { "ip6tables" };
     let program = format!("{base}-legacy-{what}");
     let output = match output_of(&program, flags, input) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => unnamed(base, what, flags, input),
         output => output,
     };
-    let output = output.map_err(|error| Trouble::new(format!("running {program}"), error))?;
+    let output = output.map_err(|error| RemovalError::new(format!("running {program}"), error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(Trouble::new(format!("running {program}"), format!("{}: {said}", output.status)));
+        return Err(RemovalError::new(format!("running {program}"), format!("{}: {said}", output.status)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where there is only `iptables-save`, it may be of the old kind and have no other name.
+/// Where only `iptables-save` is installed, it may be the legacy variant under its plain name.
 fn unnamed(base: &str, what: &str, flags: &[&str], input: &str) -> io::Result<Output> {
     let program = format!("{base}-{what}");
     let missing = || {

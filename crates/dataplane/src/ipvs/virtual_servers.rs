@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use portolan_kernel::addresses;
 use portolan_kernel::ipvs::{Ipvs, Requests, ServerAddress};
 
-use super::{Doing, Trouble};
-use crate::ipvs::{DEVICE, Entries, Server};
+use super::read::Entries;
+use super::{DEVICE, Server};
+use crate::place::{Outcome, RemovalError};
 
 const LISTING: &str = "/proc/thread-self/net/ip_vs";
 
@@ -19,12 +20,12 @@ pub(super) struct VirtualServer {
     pub(super) connections: u32,
 }
 
-/// Those whose address is on the device, and those that the sets name; servers of others are not looked at.
-pub(super) fn of_services() -> Doing<Vec<VirtualServer>> {
-    let trouble = |error: crate::Error| Trouble::new("looking for virtual servers", error);
-    let addresses = addresses::interface_addresses().map_err(|error| trouble(error.into()))?;
+/// Servers whose address is on the device, and servers that the sets name. Foreign servers are left out.
+pub(super) fn of_services() -> Outcome<Vec<VirtualServer>> {
+    let failure = |error: crate::Error| RemovalError::new("looking for virtual servers", error);
+    let addresses = addresses::interface_addresses().map_err(|error| failure(error.into()))?;
     let on_device = |wanted: IpAddr| addresses.iter().any(|it| it.name == DEVICE && it.address == wanted);
-    let entries = Entries::open().map_err(trouble)?;
+    let entries = Entries::open().map_err(failure)?;
     let is_meant = |server: &VirtualServer| {
         let address = ServerAddress { address: server.address, protocol: server.protocol };
         on_device(server.address.ip()) || Server::from_kernel(address).is_some_and(|server| entries.name(server))
@@ -32,21 +33,21 @@ pub(super) fn of_services() -> Doing<Vec<VirtualServer>> {
     Ok(parse(&listing()?).into_iter().filter(is_meant).collect())
 }
 
-pub(super) fn remove(servers: &[VirtualServer]) -> Doing<Vec<String>> {
-    let trouble = |error| Trouble::new("removing virtual servers", error);
-    let Some(mut ipvs) = Ipvs::open().map_err(trouble)? else { return Ok(Vec::new()) };
+pub(super) fn remove(servers: &[VirtualServer]) -> Outcome<Vec<String>> {
+    let failure = |error| RemovalError::new("removing virtual servers", error);
+    let Some(mut ipvs) = Ipvs::open().map_err(failure)? else { return Ok(Vec::new()) };
     let mut requests = Requests::default();
     for server in servers {
         requests.delete_server(ServerAddress { address: server.address, protocol: server.protocol });
     }
-    ipvs.perform(requests).map_err(trouble)?;
+    ipvs.perform(requests).map_err(failure)?;
     Ok(servers.iter().map(|server| format!("virtual server {}", server.address)).collect())
 }
 
-fn listing() -> Doing<String> {
+fn listing() -> Outcome<String> {
     match std::fs::read_to_string(LISTING) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        text => text.map_err(|error| Trouble::new(format!("reading {LISTING}"), error)),
+        text => text.map_err(|error| RemovalError::new(format!("reading {LISTING}"), error)),
     }
 }
 

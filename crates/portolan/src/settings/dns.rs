@@ -1,4 +1,4 @@
-//! What names are served where, from flags, YAML or a Corefile.
+//! Settings of the DNS server, from flags, YAML or a Corefile.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -11,10 +11,10 @@ use portolan_dns::zone::{Pods, ZoneConfig};
 use portolan_dns::{Autopath, CacheConfig, Config, ForwardConfig, Hosts, Listen, Policy, RouteConfig};
 use portolan_source::cluster::Names;
 
-use super::upstreams::{address, search_list, servers};
-use crate::config::{self, Keep};
+use super::dns_upstreams::{address, search_list, servers};
+use super::facts::{ClusterSettings, Facts, Keep, node_name, source_options};
 use crate::flags::DnsFlags;
-use crate::settings::{ClusterSettings, Facts};
+use crate::host;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -22,7 +22,7 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 pub struct DnsSettings {
     pub listen: Listen,
     pub config: Config,
-    /// For how long questions are answered after we were told to stop: others learn of that only by and by.
+    /// How long queries are still answered after SIGTERM: clients learn of the shutdown with a delay.
     pub lameduck: Duration,
     pub health: Option<SocketAddr>,
     pub ready: Option<SocketAddr>,
@@ -40,8 +40,8 @@ impl DnsSettings {
         Ok((Self::resolve(&document, flags.threads)?, notices))
     }
 
-    /// Of a server beside the rules, if one is wanted. Few threads will do: only this node asks. The next process on
-    /// this node may listen before this one has ended.
+    /// Settings of a DNS server beside the rules, if one is configured. Two threads are enough: its clients are on this
+    /// node. The next process on this node may listen before this one has ended.
     pub fn beside_rules(listen: &[String], file: Option<&Path>) -> anyhow::Result<Option<Self>> {
         if listen.is_empty() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl DnsSettings {
         Ok(Some(settings))
     }
 
-    /// With the file's words understood.
+    /// Parses the words of the file.
     pub fn resolve(document: &DnsDocument, threads: Option<usize>) -> anyhow::Result<Self> {
         let listen = listen(&document.listen)?;
         let page = |text: &Option<String>| text.as_deref().map(page_address).transpose();
@@ -75,14 +75,14 @@ impl DnsSettings {
         })
     }
 
-    /// Whether the addresses of pods must be known.
+    /// Whether the addresses of pods are needed.
     pub fn needs_pods(&self) -> bool {
         self.config.zone.pods == Pods::Verified || matches!(self.config.autopath, Autopath::Pods(_))
     }
 
-    pub(super) fn facts(&self, flags: &DnsFlags) -> anyhow::Result<Facts> {
+    pub(crate) fn facts(&self, flags: &DnsFlags) -> anyhow::Result<Facts> {
         if !flags.facts.manifests.manifests.is_empty() {
-            return Ok(Facts::Manifests(config::source_options(&flags.facts, Keep::Allocations)?));
+            return Ok(Facts::Manifests(source_options(&flags.facts, Keep::Allocations)?));
         }
         Ok(Facts::Cluster(ClusterSettings {
             kubeconfig: flags.server.kubeconfig.clone(),
@@ -91,7 +91,7 @@ impl DnsSettings {
             qps: 50.0,
             burst: 100,
             names: if self.needs_pods() { Names::OfPods } else { Names::OfNamespaces },
-            node_name: config::node_name(flags.facts.hostname_override.as_deref())?,
+            node_name: node_name(flags.facts.hostname_override.as_deref())?,
         }))
     }
 }
@@ -141,7 +141,7 @@ fn overlay(document: &mut DnsDocument, flags: &DnsFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing means port 53 everywhere, of both families.
+/// The default is port 53 at all addresses of both families.
 fn listen(words: &[String]) -> anyhow::Result<Vec<SocketAddr>> {
     let everywhere = [":53".to_owned()];
     let words = if words.is_empty() { &everywhere } else { words };
@@ -190,14 +190,14 @@ fn zone(document: &DnsDocument, listen: &[SocketAddr]) -> anyhow::Result<ZoneCon
     })
 }
 
-/// Addresses of which nothing is known are passed on if there is somebody to pass them to.
+/// Reverse lookups of unknown addresses are forwarded if there is an upstream.
 fn has_upstreams(document: &DnsDocument) -> bool {
     document.upstreams.as_ref().is_none_or(|words| words.iter().any(|word| word != "none"))
 }
 
 fn own_addresses(listen: &[SocketAddr]) -> Vec<IpAddr> {
     if listen.iter().any(|address| address.ip().is_unspecified()) {
-        return super::own_addresses().into_iter().filter(|address| !address.is_loopback()).collect();
+        return host::addresses().into_iter().filter(|address| !address.is_loopback()).collect();
     }
     listen.iter().map(SocketAddr::ip).collect()
 }

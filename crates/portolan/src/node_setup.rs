@@ -1,7 +1,6 @@
-//! What a node needs besides rules: room and patience in the kernel's connection table, and a process that the kernel
-//! does not kill first when memory runs out.
+//! What a node needs besides rules: size and timeouts of the connection table, and the process's OOM score.
 //!
-//! A duty that cannot be done does not keep Services from working, so that each failure is told and the rest goes on.
+//! Services work without any of it, so a failure is logged and the rest continues.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +9,20 @@ use anyhow::{Context, bail};
 
 use crate::settings::{ConntrackSettings, Settings};
 
-/// As much as kube-proxy ever gives the connection table, however many processors there are.
+/// kube-proxy's upper limit for the connection table, whatever the number of processors.
 const LARGEST_TABLE: u64 = 1 << 20;
 /// The table's buckets must be at least a quarter of its entries.
 const ENTRIES_PER_BUCKET: u64 = 4;
 
-/// Does what the settings ask for, and logs what could not be done. Tells whether all was done.
-pub fn perform(settings: &Settings) -> bool {
+/// Applies the settings and logs what failed. Returns whether everything was applied.
+pub fn apply(settings: &Settings) -> bool {
     let machine = Machine::default();
     let mut problems = machine.tune_conntrack(&settings.conntrack);
-    if settings.plan.loopback_node_ports {
+    if settings.traffic.plan.loopback_node_ports {
         problems.extend(machine.route_loopback());
     }
     problems.iter().for_each(|problem| tracing::error!("{problem}"));
-    // As with kube-proxy, this one is no failure: it needs a privilege of its own, and a unit or pod can do it as well.
+    // As in kube-proxy, this is no failure: it needs another privilege, and a unit or pod can set it as well.
     let last = machine.protect_from_out_of_memory(settings.oom_score_adj.into());
     last.iter().for_each(|problem| tracing::warn!("{problem}"));
     problems.is_empty()
@@ -40,9 +39,9 @@ impl Default for Machine {
     }
 }
 
-/// One file of the kernel and what should stand in it.
+/// A file of the kernel and the value it should have.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+struct Sysctl {
     file: String,
     value: i64,
     is_least: bool,
@@ -53,41 +52,41 @@ impl Machine {
         Self { root: root.into() }
     }
 
-    /// Sets what differs from the wishes, and tells what could not be set.
+    /// Sets the values that differ. Returns what could not be set.
     pub fn tune_conntrack(&self, settings: &ConntrackSettings) -> Vec<String> {
-        let wishes = conntrack_wishes(settings, self.processors());
-        wishes.iter().filter_map(|wish| self.fulfil(wish).err()).map(|error| format!("{error:#}")).collect()
+        let sysctls = conntrack_sysctls(settings, self.processors());
+        sysctls.iter().filter_map(|sysctl| self.apply(sysctl).err()).map(|error| format!("{error:#}")).collect()
     }
 
     pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
-        let wish = Wish { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
-        self.fulfil(&wish).err().map(|error| format!("{error:#}")).into_iter().collect()
+        let sysctl = Sysctl { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
+        self.apply(&sysctl).err().map(|error| format!("{error:#}")).into_iter().collect()
     }
 
-    /// Lets the node reach its own node ports at 127.0.0.1; the rules keep others from using that way in.
+    /// Lets the node reach its own node ports at 127.0.0.1. The rules keep out packets from other hosts.
     pub fn route_loopback(&self) -> Vec<String> {
-        let wish = Wish { file: "proc/sys/net/ipv4/conf/all/route_localnet".into(), value: 1, is_least: false };
-        self.fulfil(&wish).err().map(|error| format!("{error:#}")).into_iter().collect()
+        let sysctl = Sysctl { file: "proc/sys/net/ipv4/conf/all/route_localnet".into(), value: 1, is_least: false };
+        self.apply(&sysctl).err().map(|error| format!("{error:#}")).into_iter().collect()
     }
 
-    fn fulfil(&self, wish: &Wish) -> anyhow::Result<()> {
-        let path = self.root.join(&wish.file);
+    fn apply(&self, sysctl: &Sysctl) -> anyhow::Result<()> {
+        let path = self.root.join(&sysctl.file);
         let now = read_number(&path)?;
-        if now == wish.value || (wish.is_least && now > wish.value) {
+        if now == sysctl.value || (sysctl.is_least && now > sysctl.value) {
             return Ok(());
         }
-        tracing::info!("setting {} from {now} to {}", path.display(), wish.value);
-        fs::write(&path, wish.value.to_string()).with_context(|| {
+        tracing::info!("setting {} from {now} to {}", path.display(), sysctl.value);
+        fs::write(&path, sysctl.value.to_string()).with_context(|| {
             format!(
                 "setting {} from {now} to {} (set it from outside, or run `portolan proxy --init-only` once in a \
                  privileged container)",
                 path.display(),
-                wish.value
+                sysctl.value
             )
         })
     }
 
-    /// Those of the machine, not those that this process may use.
+    /// The processors of the machine, not only those that this process may use.
     fn processors(&self) -> u64 {
         let listed = fs::read_to_string(self.root.join("sys/devices/system/cpu/online"));
         let counted = listed.map_err(anyhow::Error::from).and_then(|list| count_processors(&list));
@@ -95,18 +94,18 @@ impl Machine {
     }
 }
 
-fn conntrack_wishes(settings: &ConntrackSettings, processors: u64) -> Vec<Wish> {
-    let sysctl = |name: &str| format!("proc/sys/net/netfilter/nf_conntrack_{name}");
-    let mut wishes = Vec::new();
+fn conntrack_sysctls(settings: &ConntrackSettings, processors: u64) -> Vec<Sysctl> {
+    let file = |name: &str| format!("proc/sys/net/netfilter/nf_conntrack_{name}");
+    let mut sysctls = Vec::new();
     if let Some(entries) = table_size(settings, processors) {
         let buckets = (entries / ENTRIES_PER_BUCKET) as i64;
-        // Who has made it larger had a reason.
-        wishes.push(Wish { file: sysctl("max"), value: entries as i64, is_least: true });
-        let file = "sys/module/nf_conntrack/parameters/hashsize".into();
-        wishes.push(Wish { file, value: buckets, is_least: true });
+        // A larger value was set on purpose.
+        sysctls.push(Sysctl { file: file("max"), value: entries as i64, is_least: true });
+        let hash_size = "sys/module/nf_conntrack/parameters/hashsize".into();
+        sysctls.push(Sysctl { file: hash_size, value: buckets, is_least: true });
     }
     if settings.be_liberal {
-        wishes.push(Wish { file: sysctl("tcp_be_liberal"), value: 1, is_least: false });
+        sysctls.push(Sysctl { file: file("tcp_be_liberal"), value: 1, is_least: false });
     }
     let timeouts = [
         ("tcp_timeout_established", settings.tcp_established),
@@ -115,8 +114,8 @@ fn conntrack_wishes(settings: &ConntrackSettings, processors: u64) -> Vec<Wish> 
         ("udp_timeout_stream", settings.udp_stream),
     ];
     let set = timeouts.into_iter().filter_map(|(name, time)| Some((name, time?.as_secs())));
-    wishes.extend(set.map(|(name, time)| Wish { file: sysctl(name), value: time as i64, is_least: false }));
-    wishes
+    sysctls.extend(set.map(|(name, time)| Sysctl { file: file(name), value: time as i64, is_least: false }));
+    sysctls
 }
 
 fn table_size(settings: &ConntrackSettings, processors: u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Those who watch us: load balancers, Prometheus, and people who read events and status pages.
+//! What is visible from outside: health, metrics, status pages and Events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use portolan_source::cluster::{EventKind, EventWriter};
 use portolan_status::{Build, Clock, Error, Listen, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits};
 use tokio::runtime::Handle;
 
+use super::engine::Forgotten;
 use super::facts::Facts;
-use super::programmer::Forgotten;
 use crate::log;
 use crate::settings::Settings;
 
-pub(super) struct Surroundings {
+pub(super) struct Observers {
     pub(super) status: Status,
     events: Option<EventWriter>,
     runtime: Handle,
-    /// When the first change arrived that is not in the kernel yet.
+    /// When the first pending change arrived.
     waiting_since: Option<Instant>,
-    /// When the causes of such changes happened, as the objects say.
+    /// When the causes of such changes happened, by the objects' annotations.
     causes: Vec<(Family, SystemTime)>,
 }
 
-impl Surroundings {
+impl Observers {
     pub(super) fn open(
         settings: &Settings,
         facts: &Facts,
@@ -37,16 +37,16 @@ impl Surroundings {
     ) -> anyhow::Result<Self> {
         let events = facts.cluster().map(|cluster| cluster.events());
         let status = Status::start(options(settings, read_traffic), &runtime)
-            .inspect_err(|error| tell_failure(events.as_ref(), error));
+            .inspect_err(|error| report_failure(events.as_ref(), error));
         if let Some(events) = &events {
             events.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
         }
-        let surroundings = Self { status: status?, events, runtime, waiting_since: None, causes: Vec::new() };
-        surroundings.follow_watches(facts);
-        Ok(surroundings)
+        let observers = Self { status: status?, events, runtime, waiting_since: None, causes: Vec::new() };
+        observers.follow_watches(facts);
+        Ok(observers)
     }
 
-    /// A watch that has lost its server has no news to tell, so that it must be asked.
+    /// A watch that has lost its server sends nothing, so its state is polled.
     pub(super) fn follow_watches(&self, facts: &Facts) {
         let Some(cluster) = facts.cluster().cloned() else { return };
         self.status.before_scrape(Arc::new(move |metrics| {
@@ -68,11 +68,11 @@ impl Surroundings {
         let moved = self.status.listen_healthz(healthz).and_then(|()| self.status.listen_metrics(metrics));
         if let Err(error) = moved {
             tracing::error!("{error}");
-            tell_failure(self.events.as_ref(), &error);
+            report_failure(self.events.as_ref(), &error);
         }
     }
 
-    /// Whoever comes after us needs the ports.
+    /// Frees the ports for the next daemon.
     pub(super) fn close(&self) {
         let nowhere = || Listen { address: None, must_succeed: false };
         let closed = self.status.listen_healthz(nowhere()).and_then(|()| self.status.listen_metrics(nowhere()));
@@ -89,7 +89,7 @@ impl Surroundings {
         self.status.health.set_node_eligible(facts.is_node_eligible());
     }
 
-    /// The kernel holds the plan, and with it all changes that waited.
+    /// The kernel holds the plan, and with it all pending changes.
     pub(super) fn note_sync(&mut self, report: &SyncReport, duration: Duration, plan: &Plan) {
         let SyncReport { objects, full, repaired, kernel_time, .. } = *report;
         self.status.synced(&Synced { is_full: full, duration, kernel_time, objects, repaired });
@@ -155,7 +155,7 @@ fn build(settings: &Settings) -> Build {
     Build {
         version: env!("CARGO_PKG_VERSION").into(),
         kubernetes_version: KUBERNETES_VERSION.into(),
-        mode: settings.mode.name().into(),
+        mode: settings.traffic.mode.name().into(),
     }
 }
 
@@ -173,7 +173,7 @@ fn pages(settings: &Settings) -> Pages {
     }
 }
 
-fn tell_failure(events: Option<&EventWriter>, error: &Error) {
+fn report_failure(events: Option<&EventWriter>, error: &Error) {
     let Some(events) = events else { return };
     let (reason, action) = match error {
         Error::Healthz(_) => ("FailedToStartProxierHealthcheck", "StartKubeProxy"),

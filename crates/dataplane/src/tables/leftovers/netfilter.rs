@@ -1,5 +1,5 @@
-//! kube-proxy's objects in nf_tables: the tables of its nftables mode, and its chains in the tables that the nf_tables
-//! variant of iptables keeps. Read and deleted by netlink, each family in one transaction, so that no program is needed.
+//! Chains in the tables that the nf_tables variant of iptables keeps. Read and deleted by netlink, each family in one
+//! transaction, so that no program is needed.
 
 use std::collections::BTreeSet;
 
@@ -8,43 +8,8 @@ use portolan_kernel::nftables::{Batch, Expression, Family, Nftables, Verdict};
 use super::chains::{Removal, Rule, TABLES, Table};
 use crate::Error;
 
-/// The table of kube-proxy's nftables mode, in both families.
-pub(super) const KUBE_PROXY: &str = "kube-proxy";
-/// Its maps from addresses to what happens there.
-const SERVICE_MAPS: [&str; 2] = ["service-ips", "no-endpoint-services"];
-
-pub(super) fn has_table(handle: &mut Nftables, family: Family) -> Result<bool, Error> {
-    Ok(handle.tables(family)?.iter().any(|name| name == KUBE_PROXY))
-}
-
-/// Whether the table of kube-proxy's nftables mode knows at least one Service.
-pub(super) fn table_has_services(handle: &mut Nftables, family: Family) -> Result<bool, Error> {
-    for map in SERVICE_MAPS {
-        if has_elements(handle, family, KUBE_PROXY, map)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-pub(super) fn has_elements(handle: &mut Nftables, family: Family, table: &str, set: &str) -> Result<bool, Error> {
-    let mut any = false;
-    handle.elements(family, table, set, &mut |_| any = true)?;
-    Ok(any)
-}
-
-/// Another transaction may have deleted the table first, which is as good.
-pub(super) fn remove_table(handle: &mut Nftables, family: Family) -> Result<(), Error> {
-    let mut batch = Batch::new();
-    batch.delete_table(family, KUBE_PROXY);
-    match handle.commit(batch) {
-        Err(error) if error.is_absent() => Ok(()),
-        outcome => Ok(outcome?),
-    }
-}
-
-/// The tables of iptables that have chains of kube-proxy. A table without any is not read further: it may be large.
-pub(super) fn iptables_tables(handle: &mut Nftables, family: Family) -> Result<Vec<Table<u64>>, Error> {
+/// The tables that have chains of a service proxy. The rules of other tables are not read: they may be many.
+pub(super) fn tables(handle: &mut Nftables, family: Family) -> Result<Vec<Table<u64>>, Error> {
     let present = handle.tables(family)?;
     let mut found = Vec::new();
     for name in TABLES.into_iter().filter(|name| present.iter().any(|it| it == name)) {

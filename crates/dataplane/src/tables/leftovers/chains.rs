@@ -1,14 +1,15 @@
-//! Which iptables chains and rules are kube-proxy's, and what can be taken away without touching others'. Pure.
+//! Which iptables chains and rules belong to a service proxy, and which can be removed without breaking foreign rules.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One iptables table as far as this matters: who jumps where. `Id` names a rule so that it can be deleted.
+/// The jumps of one iptables table. `Id` names a rule so that it can be deleted.
 #[derive(Clone, Debug)]
 pub(super) struct Table<Id> {
     pub(super) name: String,
     pub(super) chains: BTreeSet<String>,
     pub(super) rules: Vec<Rule<Id>>,
-    /// Chains of the one who serves from now on, whoever made them.
+    /// Chains of the active mode, whichever proxy created them.
     pub(super) spared: BTreeSet<String>,
 }
 
@@ -19,13 +20,13 @@ pub(super) struct Rule<Id> {
     pub(super) target: Option<String>,
 }
 
-/// What to delete from one table, in this order: rules of others' chains, then whole chains.
+/// What to delete from one table, in this order: rules in foreign chains, then whole chains.
 #[derive(Clone, Debug)]
 pub(super) struct Removal<Id> {
     pub(super) table: String,
     pub(super) jumps: Vec<(String, Id)>,
     pub(super) chains: Vec<String>,
-    /// Chains of kube-proxy that must stay, each with the chain of somebody else that needs it.
+    /// Chains that must stay, each with the foreign chain that uses it.
     pub(super) kept: BTreeMap<String, String>,
 }
 
@@ -48,7 +49,7 @@ const NAT_CHAINS: [&str; 12] = [
     "KUBE-NODE-PORT",
     "KUBE-LOAD-BALANCER",
     "KUBE-FIRE-WALL",
-    // Of userspace mode, kube-proxy's of old and ours.
+    // Of userspace mode, ours and that of kube-proxy before 1.26.
     "KUBE-PORTALS-CONTAINER",
     "KUBE-NODEPORT-CONTAINER",
     "KUBE-PORTALS-HOST",
@@ -79,7 +80,7 @@ const FIREWALL_PREFIX: &str = "KUBE-FW-";
 
 /// The chains that kube-proxy hooks its own into.
 const HOOKS: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
-/// A chain that CNI plugins and old kubelets send packets to on their own account, also from built-in chains.
+/// CNI plugins and old kubelets jump to this chain, also from built-in chains.
 const MARK: &str = "KUBE-MARK-MASQ";
 
 pub(super) fn is_kube_proxys(table: &str, chain: &str) -> bool {
@@ -92,7 +93,7 @@ pub(super) fn is_kube_proxys(table: &str, chain: &str) -> bool {
 }
 
 impl<Id> Table<Id> {
-    /// Whether one of our own modes has made it.
+    /// Whether a mode of Portolan created it.
     pub(super) fn is_ours(&self) -> bool {
         self.name == "filter" && self.chains.contains("KUBE-CLUSTER-IPS")
     }
@@ -111,8 +112,8 @@ impl<Id: Clone> Table<Id> {
         Removal { table: self.name.clone(), jumps, chains: chains.cloned().collect(), kept }
     }
 
-    /// Whether it translates for Services: the chain that packets are sent through has more in it than the way to node
-    /// ports, or Services without endpoints are refused.
+    /// Whether it serves Services: the hooked chain has rules besides the jump to node ports, or Services without
+    /// endpoints are refused.
     pub(super) fn has_services(&self) -> bool {
         let is_hooked = self.rules.iter().any(|rule| self.is_kube_proxys_jump(rule) && targets(rule, "KUBE-SERVICES"));
         let is_service = |rule: &Rule<Id>| {
@@ -126,14 +127,14 @@ impl<Id: Clone> Table<Id> {
         is_kube_proxys(&self.name, chain) && !self.spared.contains(chain)
     }
 
-    /// The rules in built-in chains that lead to kube-proxy's chains; nobody else has reason to write such.
+    /// Jumps from built-in chains to a proxy's chains. Only proxies create these.
     fn is_kube_proxys_jump(&self, rule: &Rule<Id>) -> bool {
         HOOKS.contains(&rule.chain.as_str())
             && rule.target.as_deref().is_some_and(|target| self.owns(target) && target != MARK)
     }
 
-    /// Somebody else's rule that jumps to one of kube-proxy's chains goes on working: that chain stays, and so do those
-    /// that it leads to in turn.
+    /// A foreign rule that jumps to a proxy's chain keeps working: that chain stays, and so do the chains that it jumps
+    /// to.
     fn needed_by_others(&self) -> BTreeMap<String, String> {
         let mut needed = BTreeMap::new();
         let foreign = self.rules.iter().filter(|rule| !self.owns(&rule.chain) && !self.is_kube_proxys_jump(rule));

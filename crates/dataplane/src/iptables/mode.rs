@@ -1,0 +1,152 @@
+//! iptables mode as the rest of the program sees it.
+
+use std::sync::Arc;
+
+use portolan_kernel::accounting::Accounting;
+use portolan_plan::Plan;
+
+use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPTED, NAME, chains, listing};
+use crate::fake::FakeKernel;
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, synchronize_by_reconciler};
+use crate::place::{Owned, Place, RemovalError, Report};
+use crate::tables::{self, RuleTally, ServiceChains};
+use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
+use crate::view::View;
+use crate::{Error, Listeners, ModeSettings, Reconciler};
+
+pub static MODE: IptablesMode = IptablesMode;
+
+pub struct IptablesMode;
+
+impl Mode for IptablesMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn missing(&self) -> Option<String> {
+        tables::missing_programs()
+    }
+
+    /// A write costs as much as there are rules, in the kernel's check of all chains.
+    fn batches_changes(&self) -> bool {
+        true
+    }
+
+    fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
+        let variant = tables::chosen_variant()?;
+        create_counters();
+        let reconciler = Reconciler::new(dataplane(settings, Machine::look()), IptablesKernel::open(variant)?);
+        Ok(Box::new(ActiveIptables { reconciler, settings: settings.clone(), machine: Machine::look() }))
+    }
+
+    fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
+        let open = Box::new(|| Ok(Box::new(IptablesKernel::open(tables::chosen_variant()?)?) as _));
+        Box::new(View { dataplane: dataplane(settings, Machine::look()), listing, open })
+    }
+
+    fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
+        Box::new(Reconciler::new(dataplane(settings, Machine::look()), FakeKernel::failing(fails_one_in, seed)))
+    }
+
+    /// The chains of all modes with rules in these tables.
+    fn places(&self) -> Vec<Box<dyn Place>> {
+        ServiceChains::places(NAME)
+    }
+
+    fn remove_extras(&self, report: &mut Report) {
+        match remove_counters() {
+            Ok(0) => {}
+            Ok(count) => report.removed.push(format!("{count} counters of packets")),
+            Err(error) => report.failed.push(RemovalError::new("removing counters of packets", error)),
+        }
+    }
+}
+
+/// What the rules depend on besides settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Machine {
+    is_liberal: bool,
+    has_counters: bool,
+}
+
+const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+
+impl Machine {
+    fn look() -> Self {
+        let is_liberal = std::fs::read_to_string(BE_LIBERAL).is_ok_and(|value| value.trim() != "0");
+        Self { is_liberal, has_counters: has_counters() }
+    }
+}
+
+fn dataplane(settings: &ModeSettings, machine: Machine) -> Iptables {
+    let mode = Iptables::new(settings.masquerade_bit);
+    let mode = if machine.is_liberal { mode.without_dropping_invalid() } else { mode };
+    if machine.has_counters { mode.with_counters() } else { mode }
+}
+
+/// A rule can only name counters that exist. A kernel without nfacct serves as well.
+fn create_counters() {
+    let create = || -> portolan_kernel::Result<()> {
+        let mut accounting = Accounting::open()?;
+        COUNTERS.iter().try_for_each(|name| accounting.ensure(name).map(drop))
+    };
+    if let Err(error) = create() {
+        tracing::warn!("{error}; the metrics of these counters are not served");
+    }
+}
+
+fn has_counters() -> bool {
+    let has = |accounting: &mut Accounting, name: &str| accounting.packets(name).is_ok_and(|count| count.is_some());
+    Accounting::open().is_ok_and(|mut accounting| COUNTERS.iter().all(|name| has(&mut accounting, name)))
+}
+
+/// Deletes counters that no rule refers to any more.
+fn remove_counters() -> portolan_kernel::Result<usize> {
+    let mut accounting = Accounting::open()?;
+    let removed: portolan_kernel::Result<Vec<bool>> = COUNTERS.iter().map(|name| accounting.delete(name)).collect();
+    Ok(removed?.into_iter().filter(|removed| *removed).count())
+}
+
+struct ActiveIptables {
+    reconciler: Reconciler<Iptables, IptablesKernel>,
+    settings: ModeSettings,
+    machine: Machine,
+}
+
+synchronize_by_reconciler!(ActiveIptables);
+
+impl ActiveMode for ActiveIptables {
+    fn use_settings(&mut self, settings: &ModeSettings) -> Result<(), Error> {
+        let machine = Machine::look();
+        if (settings.masquerade_bit, machine) != (self.settings.masquerade_bit, self.machine) {
+            self.reconciler.use_dataplane(dataplane(settings, machine));
+            (self.settings, self.machine) = (settings.clone(), machine);
+        }
+        Ok(())
+    }
+
+    fn owned(&self) -> Owned {
+        Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
+        Ok(Box::new(Counters::default()))
+    }
+
+    fn rule_tally(&self) -> Option<RuleTally> {
+        Some(self.reconciler.kernel().tally().clone())
+    }
+}
+
+/// The counters that kube-proxy has in this mode.
+#[derive(Default)]
+struct Counters(TrafficSample);
+
+impl ReadTraffic for Counters {
+    fn read(&mut self, _: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
+        let mut accounting = Accounting::open()?;
+        self.0.invalid_dropped = accounting.packets(INVALID_DROPPED)?;
+        self.0.loopback_accepted = accounting.packets(LOOPBACK_ACCEPTED)?;
+        Ok(&self.0)
+    }
+}

@@ -1,0 +1,181 @@
+//! ipvs mode as the rest of the program sees it: the machine is prepared for it, and destinations that are gone are
+//! drained.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use portolan_kernel::ipvs::{Ipvs as Balancer, Timeouts};
+use portolan_model::IpNet;
+use portolan_plan::{Limits, Plan};
+
+use super::leftovers::VirtualServers;
+use super::{DEVICE, Ipvs, IpvsKernel, IpvsSettings, NAME, chains, listing, prepare, schedulers};
+use crate::fake::FakeKernel;
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize};
+use crate::place::{Owned, Place};
+use crate::tables::{self, RuleTally};
+use crate::traffic::{NoCounters, ReadTraffic};
+use crate::view::{Difference, View};
+use crate::{Error, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
+
+pub static MODE: IpvsMode = IpvsMode;
+
+pub struct IpvsMode;
+
+const DRAIN_TIMEOUT: &str = "ipvs-drain-timeout";
+
+impl Mode for IpvsMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn missing(&self) -> Option<String> {
+        let has_ipvs = Balancer::open().is_ok_and(|balancer| balancer.is_some());
+        let no_ipvs = (!has_ipvs).then(|| "this kernel has no IPVS (module ip_vs)".to_owned());
+        no_ipvs.or_else(tables::missing_programs)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { virtual_servers: true, ..Limits::default() }
+    }
+
+    fn flags(&self) -> &'static [ModeFlag] {
+        &[ModeFlag {
+            name: DRAIN_TIMEOUT,
+            help: "In ipvs mode: how long an endpoint that is gone keeps its open connections; 0s means without limit",
+            default: "0s",
+        }]
+    }
+
+    fn describe(&self, settings: &ModeSettings) -> String {
+        format!("{:?}", OwnSettings::of(settings))
+    }
+
+    fn devices(&self) -> &'static [&'static str] {
+        &[DEVICE]
+    }
+
+    /// Prepares the machine and finds out which schedulers it has.
+    fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
+        let own = OwnSettings::of(settings);
+        let kernel = IpvsKernel::open(tables::chosen_variant()?)?.with_limits(own.excluded.clone(), own.drain_timeout);
+        let reconciler = Reconciler::new(own.prepared()?, kernel);
+        Ok(Box::new(ActiveIpvs { reconciler, settings: own, unknown_schedulers: BTreeSet::new() }))
+    }
+
+    fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
+        let open = Box::new(|| Ok(Box::new(IpvsKernel::open(tables::chosen_variant()?)?) as _));
+        Box::new(View { dataplane: OwnSettings::of(settings).dataplane(), listing, open })
+    }
+
+    fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
+        let dataplane = OwnSettings::of(settings).dataplane();
+        Box::new(Reconciler::new(dataplane, FakeKernel::failing(fails_one_in, seed)))
+    }
+
+    fn places(&self) -> Vec<Box<dyn Place>> {
+        vec![Box::new(VirtualServers)]
+    }
+}
+
+/// What can be configured about this mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OwnSettings {
+    masquerade_bit: u8,
+    scheduler: String,
+    machine: IpvsSettings,
+    /// Virtual servers in these ranges are never deleted.
+    excluded: Vec<IpNet>,
+    /// How long an endpoint that is gone keeps its connections; `None` means without limit.
+    drain_timeout: Option<Duration>,
+}
+
+impl OwnSettings {
+    fn of(settings: &ModeSettings) -> Self {
+        let options = &settings.options;
+        Self {
+            masquerade_bit: settings.masquerade_bit,
+            scheduler: options.text("ipvs.scheduler").to_owned(),
+            machine: IpvsSettings { strict_arp: options.boolean("ipvs.strictARP"), timeouts: timeouts(options) },
+            excluded: options.list("ipvs.excludeCIDRs").iter().filter_map(|text| text.parse().ok()).collect(),
+            drain_timeout: Some(options.duration(DRAIN_TIMEOUT)).filter(|time| !time.is_zero()),
+        }
+    }
+
+    /// Without asking the kernel, every scheduler counts as available.
+    fn dataplane(&self) -> Ipvs {
+        Ipvs::new(self.masquerade_bit, &self.scheduler)
+    }
+
+    /// Fails if the kernel does not have the scheduler.
+    fn prepared(&self) -> Result<Ipvs, Error> {
+        prepare(&self.machine)?;
+        Ok(self.dataplane().offering(schedulers(&self.scheduler)?))
+    }
+}
+
+fn timeouts(options: &Options) -> Timeouts {
+    let seconds = |name: &str| u32::try_from(options.duration(name).as_secs()).unwrap_or(u32::MAX);
+    Timeouts {
+        tcp: seconds("ipvs.tcpTimeout"),
+        tcp_fin: seconds("ipvs.tcpFinTimeout"),
+        udp: seconds("ipvs.udpTimeout"),
+    }
+}
+
+struct ActiveIpvs {
+    reconciler: Reconciler<Ipvs, IpvsKernel>,
+    settings: OwnSettings,
+    /// Warnings already logged.
+    unknown_schedulers: BTreeSet<String>,
+}
+
+impl ActiveIpvs {
+    fn warn_of_unknown_schedulers(&mut self, plan: &Plan) {
+        let unknown: BTreeSet<String> = self.reconciler.dataplane().unknown_schedulers(plan).into_iter().collect();
+        unknown.difference(&self.unknown_schedulers).for_each(|unknown| tracing::warn!("{unknown}: it is ignored"));
+        self.unknown_schedulers = unknown;
+    }
+}
+
+impl Synchronize for ActiveIpvs {
+    fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
+        let report = self.reconciler.sync(plan, trust)?;
+        self.reconciler.kernel_mut().reap(Instant::now())?;
+        // A full sync looks at all Services anyway.
+        if report.full {
+            self.warn_of_unknown_schedulers(plan);
+        }
+        Ok(report)
+    }
+
+    fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
+        self.reconciler.verify(plan)
+    }
+}
+
+impl ActiveMode for ActiveIpvs {
+    fn use_settings(&mut self, settings: &ModeSettings) -> Result<(), Error> {
+        let own = OwnSettings::of(settings);
+        if own != self.settings {
+            let dataplane = own.prepared()?;
+            self.reconciler.kernel_mut().set_limits(own.excluded.clone(), own.drain_timeout);
+            self.reconciler.use_dataplane(dataplane);
+            self.settings = own;
+        }
+        Ok(())
+    }
+
+    fn owned(&self) -> Owned {
+        Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
+        Ok(Box::new(NoCounters::default()))
+    }
+
+    fn rule_tally(&self) -> Option<RuleTally> {
+        Some(self.reconciler.kernel().tally().clone())
+    }
+}

@@ -1,0 +1,176 @@
+//! What a mode is to the rest of the program: one object that names it, says what it needs, and opens it.
+//!
+//! A mode's folder implements [`Mode`]; one line in [`crate::modes`] makes it exist. Nothing outside that folder depends
+//! on which mode it is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use portolan_plan::{Limits, Packet, Plan, Trace};
+
+use crate::Error;
+use crate::options::{ModeFlag, ModeSettings};
+use crate::place::{Owned, Place, Report};
+use crate::reconcile::{SyncReport, Trust};
+use crate::tables::RuleTally;
+use crate::traffic::{Pair, ReadTraffic, Usage};
+use crate::userspace::Listeners;
+use crate::view::Difference;
+
+/// One way to make Services work on a node.
+pub trait Mode: Sync {
+    /// As in `--proxy-mode`.
+    fn name(&self) -> &'static str;
+
+    /// Other names for the same mode.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What this machine lacks for the mode, as the end of a sentence: "this kernel has no IPVS (module ip_vs)".
+    fn missing(&self) -> Option<String> {
+        None
+    }
+
+    /// What the plan must decide around.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// Flags of `portolan proxy` that only this mode reads.
+    fn flags(&self) -> &'static [ModeFlag] {
+        &[]
+    }
+
+    /// The settings as this mode reads them, for the log.
+    fn describe(&self, settings: &ModeSettings) -> String {
+        format!("masquerade_bit: {}", settings.masquerade_bit)
+    }
+
+    /// Whether one write costs so much that kube-proxy's default for the time between two writes applies.
+    fn batches_changes(&self) -> bool {
+        false
+    }
+
+    /// Interfaces that hold addresses of Services, which are not addresses of the node.
+    fn devices(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Opens the mode in the network namespace of the calling thread.
+    fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error>;
+
+    /// The mode for questions; it never writes. Only a process that has the mode open knows its listeners.
+    fn view(&self, settings: &ModeSettings, listeners: Option<Arc<Listeners>>) -> Box<dyn ModeView>;
+
+    /// The mode on a kernel in memory, where one call in `fails_one_in` fails.
+    fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize>;
+
+    /// Where this mode keeps objects in the kernel, ours and kube-proxy's, in the order of removal.
+    fn places(&self) -> Vec<Box<dyn Place>> {
+        Vec::new()
+    }
+
+    /// Removes what is not in any place and no rule refers to any more.
+    fn remove_extras(&self, _report: &mut Report) {}
+}
+
+impl fmt::Debug for dyn Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl PartialEq for dyn Mode {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+/// Something that can be made to hold a plan.
+pub trait Synchronize {
+    fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error>;
+
+    /// Reads back and compares. Writes nothing.
+    fn verify(&mut self, plan: &Plan) -> Result<Difference, Error>;
+}
+
+/// For an active mode whose field `reconciler` does all of it.
+macro_rules! synchronize_by_reconciler {
+    ($active:ty) => {
+        impl Synchronize for $active {
+            fn sync(&mut self, plan: &Plan, trust: $crate::Trust) -> Result<$crate::SyncReport, Error> {
+                self.reconciler.sync(plan, trust)
+            }
+
+            fn verify(&mut self, plan: &Plan) -> Result<$crate::Difference, Error> {
+                self.reconciler.verify(plan)
+            }
+        }
+    };
+}
+pub(crate) use synchronize_by_reconciler;
+
+/// A mode at work on the kernel.
+pub trait ActiveMode: Synchronize + Send {
+    /// Puts changed settings in force; the next sync reads the kernel and rewrites what differs. After an error the
+    /// previous settings stay in force.
+    fn use_settings(&mut self, settings: &ModeSettings) -> Result<(), Error>;
+
+    /// What a takeover by this mode keeps.
+    fn owned(&self) -> Owned;
+
+    /// Notifications of changes by other processes, where the kernel sends any.
+    fn watch(&mut self) -> Result<Option<Box<dyn WatchForeignChanges>>, Error> {
+        Ok(None)
+    }
+
+    /// Reads what this mode counts, on another thread than the one that syncs.
+    fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error>;
+
+    /// Deletes counters from the kernel. Only the thread that syncs may write to the mode's tables.
+    fn forget_counts(&mut self, _pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// What the programs of iptables have written, in modes that use them.
+    fn rule_tally(&self) -> Option<RuleTally> {
+        None
+    }
+
+    /// The listening sockets, in a mode whose daemon carries the connections.
+    fn listeners(&self) -> Option<Arc<Listeners>> {
+        None
+    }
+}
+
+/// A mode that answers questions. It never writes.
+pub trait ModeView {
+    fn render(&self, plan: &Plan) -> Rendered;
+
+    /// Where a packet goes by the objects that the plan renders to.
+    fn trace(&self, plan: &Plan, packet: &Packet) -> Trace;
+
+    /// Where a packet goes by what the kernel holds.
+    fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error>;
+
+    /// What differs between the kernel and the plan.
+    fn verify(&self, plan: &Plan) -> Result<Difference, Error>;
+
+    /// What differs between the objects of two plans.
+    fn difference(&self, before: &Plan, after: &Plan) -> Difference;
+}
+
+/// What a plan renders to.
+pub struct Rendered {
+    /// As the tools of the kernel print it.
+    pub listing: String,
+    /// Each object with its content.
+    pub objects: Vec<(String, String)>,
+}
+
+/// Waits for changes that another process makes to a mode's objects.
+pub trait WatchForeignChanges: Send {
+    /// Returns what changed, or `None` after a while without a change.
+    fn wait(&mut self) -> Result<Option<String>, Error>;
+}

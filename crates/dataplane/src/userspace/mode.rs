@@ -1,0 +1,131 @@
+//! userspace mode as the rest of the program sees it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use portolan_model::Family;
+use portolan_plan::{Limits, Plan, PortKey};
+
+use super::{Counters, Listeners, NAME, RelayLimits, Userspace, UserspaceKernel, chains, listing};
+use crate::fake::FakeKernel;
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, synchronize_by_reconciler};
+use crate::place::Owned;
+use crate::tables::{self, RuleTally};
+use crate::traffic::{ForgetCounts, ReadTraffic, Relayed, ServiceTraffic, TrafficSample, Usage, bytes};
+use crate::view::View;
+use crate::{Error, ModeSettings, Reconciler};
+
+pub static MODE: UserspaceMode = UserspaceMode;
+
+pub struct UserspaceMode;
+
+/// kube-proxy's flag for the idle time of UDP clients.
+const UDP_TIMEOUT: &str = "udp-timeout";
+
+impl Mode for UserspaceMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn missing(&self) -> Option<String> {
+        tables::missing_programs()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { relayed: true, ..Limits::default() }
+    }
+
+    fn describe(&self, settings: &ModeSettings) -> String {
+        format!("udp_idle: {:?}", relay_limits(settings).udp_idle)
+    }
+
+    fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
+        let listeners = Arc::new(Listeners::open(relay_limits(settings))?);
+        let kernel = UserspaceKernel::open(tables::chosen_variant()?, listeners)?;
+        Ok(Box::new(ActiveUserspace { reconciler: Reconciler::new(Userspace, kernel) }))
+    }
+
+    fn view(&self, _: &ModeSettings, listeners: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
+        let open = Box::new(move || {
+            let listeners = listeners.clone().ok_or_else(no_listeners)?;
+            Ok(Box::new(UserspaceKernel::open(tables::chosen_variant()?, listeners)?) as _)
+        });
+        Box::new(View { dataplane: Userspace, listing, open })
+    }
+
+    fn in_memory(&self, _: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
+        Box::new(Reconciler::new(Userspace, FakeKernel::failing(fails_one_in, seed)))
+    }
+}
+
+fn relay_limits(settings: &ModeSettings) -> RelayLimits {
+    let udp_idle = settings.options.duration(UDP_TIMEOUT);
+    if udp_idle.is_zero() { RelayLimits::default() } else { RelayLimits { udp_idle, ..RelayLimits::default() } }
+}
+
+fn no_listeners() -> Error {
+    Error::Program {
+        attempted: "comparing the rules of userspace mode with its listeners".into(),
+        reason: "only the running daemon knows the port of each listener: ask it, without --manifests".into(),
+    }
+}
+
+struct ActiveUserspace {
+    reconciler: Reconciler<Userspace, UserspaceKernel>,
+}
+
+synchronize_by_reconciler!(ActiveUserspace);
+
+impl ActiveMode for ActiveUserspace {
+    /// No setting changes the rules. The idle time of UDP clients applies from the next start.
+    fn use_settings(&mut self, _: &ModeSettings) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn owned(&self) -> Owned {
+        Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
+        let listeners = self.reconciler.kernel().listeners().clone();
+        Ok(Box::new(RelayCounters { listeners, sample: TrafficSample::default() }))
+    }
+
+    fn rule_tally(&self) -> Option<RuleTally> {
+        Some(self.reconciler.kernel().tally().clone())
+    }
+
+    fn listeners(&self) -> Option<Arc<Listeners>> {
+        Some(self.reconciler.kernel().listeners().clone())
+    }
+}
+
+/// The relay counts connections and bytes; it sees no packets.
+struct RelayCounters {
+    listeners: Arc<Listeners>,
+    sample: TrafficSample,
+}
+
+impl ReadTraffic for RelayCounters {
+    fn read(&mut self, plan: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
+        let ports: HashMap<(Family, String), &PortKey> =
+            plan.services.keys().map(|port| ((port.family, format!("{port}/{}", port.name.protocol)), port)).collect();
+        let services = self.listeners.counters().into_iter().filter_map(|(listener, counted)| {
+            let port = ports.get(&(listener.family, listener.port_name().to_owned()))?;
+            Some(((*port).clone(), service_traffic(&counted)))
+        });
+        self.sample.services = services.collect();
+        self.sample.carried = self.listeners.active();
+        Ok(&self.sample)
+    }
+}
+
+fn service_traffic(counted: &Counters) -> ServiceTraffic {
+    let Counters { dial_errors, retries, failed, refused_at_limit: waits, .. } = *counted;
+    let total = Usage {
+        connections: counted.connections,
+        requests: bytes(counted.bytes_from_clients),
+        replies: bytes(counted.bytes_to_clients),
+    };
+    ServiceTraffic { total, relayed: Relayed { dial_errors, retries, failed, waits }, ..ServiceTraffic::default() }
+}

@@ -1,0 +1,193 @@
+//! How Services become traffic: the plan's configuration and the mode. There is one way from flags and file to these, for
+//! the daemon and for every question.
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use portolan_config::{AskedMode, Document, FIELDS, Flag, Given, Notice, Value, is_on, parse_range};
+use portolan_dataplane::mode::Mode;
+use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
+use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
+
+use crate::flags::OwnTrafficFlags;
+
+#[derive(Clone, Debug)]
+pub struct TrafficSettings {
+    pub plan: PlanConfig,
+    pub asked_mode: AskedMode,
+    /// The mode that runs; its limits are in `plan`.
+    pub mode: &'static dyn Mode,
+    pub mode_settings: ModeSettings,
+}
+
+/// Whether a mode runs here, or only answers questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Run,
+    Ask,
+}
+
+impl TrafficSettings {
+    /// With `is_takeover`, an unset mode means what it means to kube-proxy.
+    pub(super) fn read(
+        document: &Document,
+        given: &Given,
+        own: &OwnTrafficFlags,
+        is_takeover: bool,
+        purpose: Purpose,
+    ) -> (Self, Vec<Notice>) {
+        let asked_mode = document.mode();
+        let (mode, mode_notice) = chosen(asked_mode, purpose);
+        let (node_port_addresses, address_notice) = node_port_addresses(document, is_takeover);
+        let plan = PlanConfig {
+            detect_local: detect_local(document),
+            masquerade_all: document.boolean(&format!("{}.masqueradeAll", asked_mode.masquerade_section())),
+            node_port_addresses,
+            loopback_node_ports: asked_mode.serves_loopback_node_ports(is_takeover)
+                && document.boolean("iptables.localhostNodePorts"),
+            allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
+            limits: mode.limits(),
+        };
+        let mode_settings = ModeSettings {
+            masquerade_bit: own.masquerade_bit.unwrap_or_else(|| masquerade_bit(document)),
+            traffic_counters: own.traffic_counters,
+            options: options(document, given, &own.modes.0),
+        };
+        let notices = mode_notice.into_iter().chain(address_notice).collect();
+        (Self { plan, asked_mode, mode, mode_settings }, notices)
+    }
+
+    pub(crate) fn use_mode(&mut self, mode: &'static dyn Mode) {
+        self.mode = mode;
+        self.plan.limits = mode.limits();
+    }
+
+    /// kube-proxy's default of a second saves work in modes where each write is expensive; elsewhere it only delays.
+    pub(super) fn min_sync_period(&self, document: &Document) -> Duration {
+        let path = document.of_mode("minSyncPeriod");
+        let counts = self.mode.batches_changes() || document.is_given(&path);
+        if counts { document.span(&path).duration() } else { Duration::ZERO }
+    }
+}
+
+/// The mode that runs when this one is asked for, and what the operator should know about that.
+fn chosen(asked: AskedMode, purpose: Purpose) -> (&'static dyn Mode, Option<Notice>) {
+    let default = modes::default();
+    if asked == AskedMode::Unset {
+        let notice = format!("no mode is configured: running in mode {}", default.name());
+        return (default, Some(Notice::info(notice)));
+    }
+    let Some(mode) = modes::named(asked.name()) else {
+        return (default, Some(substitute(asked, default, "this version does not have it")));
+    };
+    match mode.missing().filter(|_| purpose == Purpose::Run) {
+        Some(missing) => (default, Some(substitute(asked, default, &missing))),
+        None => (mode, None),
+    }
+}
+
+fn substitute(asked: AskedMode, runs: &dyn Mode, because: &str) -> Notice {
+    let (asked, runs) = (asked.name(), runs.name());
+    Notice::warning(format!(
+        "mode {asked} is configured, but {because}: running in mode {runs}, which serves the same Services; set mode: \
+         {runs} to silence this warning"
+    ))
+}
+
+fn masquerade_bit(document: &Document) -> u8 {
+    let path = format!("{}.masqueradeBit", document.mode().masquerade_section());
+    u8::try_from(document.integer(&path)).unwrap_or(14)
+}
+
+/// Every field by its path, and every flag that the file has no field for by its name: a mode picks what is its own.
+fn options(document: &Document, given: &Given, own: &Options) -> Options {
+    let mut options = own.clone();
+    for field in FIELDS {
+        set(&mut options, field.path, document.value(field.path));
+    }
+    for flag in Flag::all().filter(|flag| flag.field().is_none()) {
+        let value = given.value(flag.name).cloned().unwrap_or_else(|| flag.default_value());
+        set(&mut options, flag.name, &value);
+    }
+    options
+}
+
+fn set(options: &mut Options, name: &str, value: &Value) {
+    let value = match value {
+        Value::Text(text) => OptionValue::Text(text.clone()),
+        Value::Boolean(value) => OptionValue::Boolean(*value),
+        Value::Duration(span) => OptionValue::Duration(span.duration()),
+        Value::List(items) => OptionValue::List(items.clone()),
+        Value::Integer(_) | Value::Number(_) | Value::Gates(_) | Value::Patterns(_) => return,
+    };
+    options.set(name, value);
+}
+
+/// Where kube-proxy would serve node ports in the configured mode, so that a takeover closes none. With manifests there is
+/// no kube-proxy to take over from, and an unset mode means the default mode here, too.
+fn node_port_addresses(document: &Document, is_takeover: bool) -> (Vec<AddressSelector>, Option<Notice>) {
+    let items = document.list("nodePortAddresses");
+    let selectors = items.iter().filter_map(|item| match item.as_str() {
+        "primary" => Some(AddressSelector::Primary),
+        "localhost" => Some(AddressSelector::Localhost),
+        "all" => Some(AddressSelector::All),
+        range => parse_range(range).map(AddressSelector::Range),
+    });
+    let is_everywhere = match document.mode() {
+        AskedMode::Unset => is_takeover,
+        mode => mode.serves_node_ports_everywhere(),
+    };
+    match items {
+        [] if is_everywhere => (vec![AddressSelector::All], Some(everywhere(document))),
+        [] => (vec![AddressSelector::Primary], None),
+        _ => (selectors.collect(), None),
+    }
+}
+
+fn everywhere(document: &Document) -> Notice {
+    let mode = match document.mode() {
+        AskedMode::Unset => "no mode".to_owned(),
+        mode => format!("mode {}", mode.name()),
+    };
+    Notice::info(format!(
+        "nodePortAddresses is empty and {mode} is configured: node ports are served at all addresses of this node, as in \
+         kube-proxy; nodePortAddresses: [primary] serves them at the node's own addresses only"
+    ))
+}
+
+fn detect_local(document: &Document) -> DetectLocal {
+    let name = |path: &str| document.text(path).into();
+    match document.text("detectLocalMode").to_ascii_lowercase().as_str() {
+        "nodecidr" => DetectLocal::NodeRange,
+        "bridgeinterface" => DetectLocal::BridgeInterface(name("detectLocal.bridgeInterface")),
+        "interfacenameprefix" => DetectLocal::InterfacePrefix(name("detectLocal.interfaceNamePrefix")),
+        _ => DetectLocal::ClusterRange(cluster_ranges(document.text("clusterCIDR"))),
+    }
+}
+
+fn cluster_ranges(text: &str) -> Vec<IpNet> {
+    text.split(',').filter_map(|part| parse_range(part.trim())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_runs_as_something_and_a_substitute_is_reported() {
+        for asked in AskedMode::ALL {
+            for purpose in [Purpose::Run, Purpose::Ask] {
+                let (mode, notice) = chosen(asked, purpose);
+                assert_eq!(notice.is_some(), mode.name() != asked.name(), "{asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn questions_are_answered_for_modes_that_this_machine_cannot_run() {
+        for mode in modes::ALL {
+            let asked = AskedMode::parse(mode.name()).expect("every mode can be asked for");
+            assert_eq!(chosen(asked, Purpose::Ask).0.name(), mode.name());
+        }
+    }
+}
