@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use portolan_relay::{Family, Limits, Protocol, Relay, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Limits, Relay, Targets};
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -8,13 +8,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use portolan_model::{Family, Protocol};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 
 use crate::error::Error;
-use crate::kinds::{Family, Protocol};
 
 /// A listening socket and what it is.
 pub type NamedSocket = (String, Protocol, Family, OwnedFd);
@@ -143,7 +143,7 @@ fn first_described(description: &[u8]) -> Option<Described<'_>> {
     let (name, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
     let name = String::from_utf8(name.to_vec()).ok()?;
     let protocol = [Protocol::Tcp, Protocol::Udp].get(usize::from(protocol)).copied()?;
-    let family = [Family::V4, Family::V6].get(usize::from(family)).copied()?;
+    let family = Family::BOTH.get(usize::from(family)).copied()?;
     Some(((name, protocol, family), rest))
 }
 

@@ -9,15 +9,15 @@
 mod counters;
 mod error;
 mod handover;
-mod kinds;
 mod limits;
 mod listening;
 mod relay;
+mod targets;
 mod worker;
 
 pub use counters::Counters;
 pub use error::Error;
 pub use handover::{NamedSocket, receive_sockets, send_sockets};
-pub use kinds::{Family, Protocol, Targets};
 pub use limits::Limits;
 pub use relay::Relay;
+pub use targets::Targets;

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use portolan_model::{Family, Protocol};
+
 use crate::counters::{Counters, Ledger};
 use crate::error::Error;
 use crate::handover::NamedSocket;
-use crate::kinds::{Family, Protocol, Targets};
 use crate::limits::{Limits, most_listeners, raise_descriptor_limit};
 use crate::listening;
+use crate::targets::Targets;
 use crate::worker::{self, Command, Commands};
 
 /// A running relay. When it is dropped, its connections end with it.

@@ -1,9 +1,9 @@
 //! Taking everything away again, and nothing else.
 
-use portolan_kernel::nftables::{Batch, Family as TableFamily, Nftables as Handle};
+use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
 
-use super::{TABLE, table_family};
+use super::TABLE;
 use crate::Error;
 
 /// The chains by which packets come in to be translated.
@@ -13,7 +13,7 @@ const WAYS_IN: [&str; 2] = ["nat-prerouting", "nat-output"];
 pub fn cleanup() -> Result<usize, Error> {
     let mut handle = Handle::open()?;
     let mut families = Vec::new();
-    for family in Family::BOTH.map(table_family) {
+    for family in Family::BOTH {
         if handle.tables(family)?.iter().any(|name| name == TABLE) {
             families.push(family);
         }
@@ -28,7 +28,7 @@ pub fn cleanup() -> Result<usize, Error> {
 /// A packet that is under way in a table while that is deleted may find its maps empty and its sets not, and so be refused
 /// as though its Service had no such port (seen on Linux 6.1). So nobody is let in any more before that. A table of another
 /// version may have other chains.
-fn close_ways_in(handle: &mut Handle, families: &[TableFamily]) -> Result<(), Error> {
+fn close_ways_in(handle: &mut Handle, families: &[Family]) -> Result<(), Error> {
     let mut batch = Batch::new();
     for family in families {
         WAYS_IN.iter().for_each(|chain| batch.flush_chain(*family, TABLE, chain));

@@ -17,7 +17,8 @@ use std::fmt;
 
 use chains::{Removal, Table};
 use portolan_kernel::accounting::Accounting;
-use portolan_kernel::nftables::{Family, Nftables};
+use portolan_kernel::nftables::Nftables;
+use portolan_model::Family;
 
 use crate::tables::Layout;
 pub use crate::tables::Variant;
@@ -48,12 +49,11 @@ pub enum Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = |family: Family| if family == Family::Ip { "IPv4" } else { "IPv6" };
         match self {
-            Self::Nftables(family) => write!(formatter, "table {family} {}", netfilter::KUBE_PROXY),
-            Self::Iptables(Variant::Nft, family) => write!(formatter, "iptables chains for {}", version(*family)),
+            Self::Nftables(family) => write!(formatter, "table {} {}", family.nft_name(), netfilter::KUBE_PROXY),
+            Self::Iptables(Variant::Nft, family) => write!(formatter, "iptables chains for {family}"),
             Self::Iptables(Variant::Legacy, family) => {
-                write!(formatter, "legacy iptables chains for {}", version(*family))
+                write!(formatter, "legacy iptables chains for {family}")
             }
             Self::Ipvs => formatter.write_str("objects of ipvs mode"),
         }
@@ -73,8 +73,6 @@ pub struct Detection {
     pub troubles: Vec<Trouble>,
 }
 
-const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
-
 pub fn detect() -> Detection {
     detect_beside(None)
 }
@@ -93,10 +91,10 @@ fn detect_beside(successor: Option<Successor>) -> Detection {
 }
 
 fn places() -> impl Iterator<Item = Place> {
-    let tables = FAMILIES.map(Place::Nftables);
+    let tables = Family::BOTH.map(Place::Nftables);
     let chains = [Variant::Nft, Variant::Legacy]
         .into_iter()
-        .flat_map(|variant| FAMILIES.map(|family| Place::Iptables(variant, family)));
+        .flat_map(|variant| Family::BOTH.map(|family| Place::Iptables(variant, family)));
     tables.into_iter().chain(chains).chain([Place::Ipvs])
 }
 
@@ -284,7 +282,7 @@ fn removals<Id: Clone>(tables: &[Table<Id>]) -> Vec<Removal<Id>> {
 pub fn kube_proxy_serves_what_we_serve() -> Result<bool, Trouble> {
     let detection = detect();
     let trouble = |error| Trouble::new("reading our own tables", error);
-    for family in FAMILIES {
+    for family in Family::BOTH {
         let ours =
             netfilter::has_elements(&mut open()?, family, crate::nftables::TABLE, "services").map_err(trouble)?;
         let theirs = detection.peers.iter().any(|peer| peer.has_services && peer.place.serves(family));

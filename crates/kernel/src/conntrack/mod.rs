@@ -6,9 +6,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use portolan_model::Family;
+
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Socket, flags};
-use crate::nftables::Family;
 use tuple::{Partial, read_tuple, write_filter, write_tuple};
 
 /// Which flows to delete: those that agree in everything that is given.
@@ -83,7 +84,7 @@ impl Conntrack {
 
     /// The flows with that protocol and those ports.
     fn dump(&mut self, family: Family, original: Partial, reply: Partial) -> Result<Vec<Flow>> {
-        let attempted = format!("reading the tracked connections of family {family}");
+        let attempted = format!("reading the tracked connections of family {}", family.nft_name());
         let protocol = original.protocol;
         let mut request = request(GET, 0, family, 0, |writer| {
             write_sides(writer, &original.without_addresses(), &reply.without_addresses());
@@ -164,7 +165,7 @@ impl FlowFilter {
     /// flows but those that have it (`ctnetlink_filter_match_tuple`, Linux 5.8 to 6.18 at least).
     fn kernel_can_match(&self) -> bool {
         let has_address = self.original_destination.is_some() || self.reply_source.is_some();
-        self.family == Family::Ip || !has_address
+        self.family == Family::V4 || !has_address
     }
 
     fn sides(&self) -> (Partial, Partial) {
@@ -187,7 +188,7 @@ impl FlowFilter {
             return Err(invalid("the filter would match every connection"));
         }
         let addresses = [self.original_destination, self.reply_source];
-        let fits = |address: &IpAddr| family_of(*address) == self.family;
+        let fits = |address: &IpAddr| Family::of(*address) == self.family;
         if !addresses.iter().flatten().all(fits) {
             return Err(invalid("the filter has an address of the other family"));
         }
@@ -197,14 +198,7 @@ impl FlowFilter {
 
 impl Flow {
     fn family(&self) -> Family {
-        family_of(self.original_destination.ip())
-    }
-}
-
-fn family_of(address: IpAddr) -> Family {
-    match address {
-        IpAddr::V4(_) => Family::Ip,
-        IpAddr::V6(_) => Family::Ip6,
+        Family::of(self.original_destination.ip())
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Entry, PROTOCOL_HEADER, Set, SetProtocol, SetType};
+use portolan_model::Protocol;
+
+use super::{Entry, PROTOCOL_HEADER, Set, SetType};
 use crate::netlink::{Attributes, Message, MessageWriter};
 
 const PROTOCOL: u16 = 1;
@@ -81,7 +83,7 @@ pub(super) fn write_entry(writer: &mut MessageWriter, name: &str, entry: &Entry)
     });
 }
 
-fn write_socket(writer: &mut MessageWriter, address: IpAddr, protocol: SetProtocol, port: u16) {
+fn write_socket(writer: &mut MessageWriter, address: IpAddr, protocol: Protocol, port: u16) {
     write_address(writer, data::ADDRESS, address);
     write_port(writer, port);
     writer.attribute(data::PROTOCOL, &[protocol.number()]);
@@ -115,7 +117,7 @@ fn read_entry(kind: SetType, attributes: Attributes<'_>) -> Option<Entry> {
     let address = |kind| read_address(attributes.nested(kind));
     let port = || attributes.first(data::PORT)?.number_16();
     let socket = || {
-        let protocol = SetProtocol::from_number(attributes.first(data::PROTOCOL)?.number_8()?)?;
+        let protocol = Protocol::from_number(attributes.first(data::PROTOCOL)?.number_8()?)?;
         Some((address(data::ADDRESS)?, protocol, port()?))
     };
     match kind {

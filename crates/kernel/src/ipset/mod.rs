@@ -8,7 +8,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
 
-pub use entry::{Entry, SetProtocol};
+pub use entry::Entry;
 
 const SUBSYSTEM: u16 = 6;
 /// `struct nfgenmsg`; the family does not matter to requests that name a set.

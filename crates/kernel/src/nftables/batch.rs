@@ -2,7 +2,8 @@
 
 use std::borrow::Borrow;
 
-use super::Family;
+use portolan_model::Family;
+
 use super::chain::Hook;
 use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use portolan_model::Family;
+
+use super::Nftables;
 use super::kernel::{self, element, expression as attribute, message};
 use super::read::{has_duplicates, members, request};
 use super::verdict::read_value;
-use super::{Family, Nftables};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message};
 
@@ -29,7 +31,7 @@ impl Nftables {
         set: &str,
         each: &mut dyn FnMut(&[u8], Count),
     ) -> Result<()> {
-        let attempted = format!("reading the counters of set {set} of table {family} {table}");
+        let attempted = format!("reading the counters of set {set} of table {} {table}", family.nft_name());
         let dump = undisturbed(&attempted, || {
             let dump = self.dump_elements(family, table, set, &attempted, Interruption::Accept)?;
             Ok(dump.filter(|dump| !has_duplicates(dump)))
@@ -40,7 +42,7 @@ impl Nftables {
 
     /// The counters in the rules of the table, each with the chain of its rule.
     pub fn rule_counts(&mut self, family: Family, table: &str) -> Result<Vec<(String, Count)>> {
-        let attempted = format!("reading the counters of table {family} {table}");
+        let attempted = format!("reading the counters of table {} {table}", family.nft_name());
         let mut request = request(message::GET_RULE, family, |writer| writer.string(kernel::TABLE, table));
         let gather = |counts: &mut Vec<(String, Count)>, message: &Message<'_>| {
             let rule = message.attributes(kernel::PROTOCOL_HEADER);

@@ -1,6 +1,7 @@
 //! Telling what a message was, from its own bytes: only needed when the kernel refuses it.
 
-use super::Family;
+use portolan_model::Family;
+
 use super::kernel::{self, message};
 use crate::netlink::{Attributes, Message, Messages};
 
@@ -86,7 +87,7 @@ fn words(kind: u16) -> Option<Words> {
 
 fn describe_table(operation: &Message<'_>, attributes: Attributes<'_>) -> String {
     let family = operation.body.first().copied().and_then(Family::from_number);
-    let family = family.map_or("", Family::name);
+    let family = family.map_or("", Family::nft_name);
     match (operation.kind & 0xff, attributes.string(kernel::TABLE)) {
         (message::NEW_TABLE | message::DELETE_TABLE, _) | (_, None) => {
             format!(" of family {family}")

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use portolan_model::Family;
+
+use super::Verdict;
 use super::kernel::expression as attribute;
-use super::{Family, Verdict};
 
 /// One of the sixteen 32-bit words that expressions work on, or the verdict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

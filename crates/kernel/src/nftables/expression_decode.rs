@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::Family;
+use portolan_model::Family;
+
 use super::expression::{
     ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register,
 };

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::Family;
+use portolan_model::Family;
+
 use super::describe::describe_change;
 use super::kernel;
 use crate::error::Result;
@@ -68,7 +69,7 @@ fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
             .find_map(|message| describe_change(&message))
             .map(|what| ForeignChange::Changed { family: wanted, what })
     };
-    [Family::Ip, Family::Ip6].into_iter().filter_map(first).collect()
+    [Family::V4, Family::V6].into_iter().filter_map(first).collect()
 }
 
 fn is_about(message: &Message<'_>, family: Family, table: &str) -> bool {

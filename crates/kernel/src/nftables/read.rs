@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
+use portolan_model::Family;
+
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
 use super::kernel::{self, message};
-use super::{Expression, Family, Hook, Nftables, SetSpec};
+use super::{Expression, Hook, Nftables, SetSpec};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
 
@@ -29,7 +31,7 @@ impl Nftables {
     /// The names of all tables of the family.
     pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
         let request = request(message::GET_TABLE, family, |_| {});
-        self.read(request, &format!("reading the tables of family {family}"), |table| {
+        self.read(request, &format!("reading the tables of family {}", family.nft_name()), |table| {
             Some(table.string(kernel::TABLE)?.to_owned())
         })
     }
@@ -37,7 +39,7 @@ impl Nftables {
     /// The chains of the table; none if there is no such table.
     pub fn chains(&mut self, family: Family, table: &str) -> Result<Vec<(String, Option<Hook>)>> {
         let request = request(message::GET_CHAIN, family, |_| {});
-        let attempted = format!("reading the chains of table {family} {table}");
+        let attempted = format!("reading the chains of table {} {table}", family.nft_name());
         self.read(request, &attempted, |chain| {
             // The kernel always dumps the chains of all tables.
             if chain.string(kernel::TABLE)? != table {
@@ -59,7 +61,7 @@ impl Nftables {
         let request = request(message::GET_RULE, family, |writer| {
             writer.string(kernel::TABLE, table);
         });
-        let attempted = format!("reading the rules of table {family} {table}");
+        let attempted = format!("reading the rules of table {} {table}", family.nft_name());
         self.read(request, &attempted, |rule| {
             let chain = rule.string(kernel::rule::CHAIN)?;
             let expressions = rule.nested(kernel::rule::EXPRESSIONS);
@@ -75,7 +77,7 @@ impl Nftables {
         let request = request(message::GET_SET, family, |writer| {
             writer.string(kernel::TABLE, table);
         });
-        let attempted = format!("reading the sets of table {family} {table}");
+        let attempted = format!("reading the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
             let name = set.string(kernel::set::NAME)?;
             Some((name.to_owned(), SetSpec::read(set)))
@@ -87,7 +89,7 @@ impl Nftables {
         let request = request(message::GET_SET, family, |writer| {
             writer.string(kernel::TABLE, table);
         });
-        let attempted = format!("reading the timeouts of the sets of table {family} {table}");
+        let attempted = format!("reading the timeouts of the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
             let timeout = set.first(kernel::set::TIMEOUT)?.number_64()?;
             Some((set.string(kernel::set::NAME)?.to_owned(), timeout))
@@ -96,7 +98,7 @@ impl Nftables {
 
     /// Hands every element of the set to `each`; nothing if there is no such set or table.
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
-        let attempted = format!("reading the elements of set {set} of table {family} {table}");
+        let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
         let found = self.at_one_moment(&attempted, |nftables, interruption| {
             let Some(spec) = nftables.set(family, table, set)? else {
                 return Ok(Some(None));
@@ -121,7 +123,7 @@ impl Nftables {
         sets: &[(String, SetSpec)],
         each: &mut dyn FnMut(usize, Element),
     ) -> Result<()> {
-        let attempted = format!("reading the elements of {} sets of table {family} {table}", sets.len());
+        let attempted = format!("reading the elements of {} sets of table {} {table}", sets.len(), family.nft_name());
         let dumps = self.at_one_moment(&attempted, |nftables, interruption| {
             let mut dump_one = |(name, _): &(String, SetSpec)| {
                 let dump = nftables.dump_elements(family, table, name, &attempted, interruption)?;
@@ -138,7 +140,7 @@ impl Nftables {
 
     /// The specification of one set.
     fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
-        let attempted = format!("reading set {set} of table {family} {table}");
+        let attempted = format!("reading set {set} of table {} {table}", family.nft_name());
         let mut request = request(message::GET_SET, family, |writer| {
             writer.string(kernel::TABLE, table);
             writer.string(kernel::set::NAME, set);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use portolan_model::Family;
+
 use super::describe::{describe_change, describe_operation};
 use super::element::{Bound, join_ranges};
 use super::*;
@@ -36,10 +38,10 @@ fn sample() -> Vec<u8> {
     let hook = Hook { kind: ChainKind::Nat, point: HookPoint::Output, priority: -100 };
     let spec = SetSpec { key_fields: vec![4, 2], user_data: vec![1, 2, 3], ..SetSpec::default() };
     let mut batch = Batch::new();
-    batch.add_chain(Family::Ip, "table", "chain", Some(&hook));
-    batch.add_set(Family::Ip, "table", "set", &spec);
-    batch.add_elements(Family::Ip, "table", "set", [element].iter());
-    batch.add_rule(Family::Ip, "table", "chain", &expressions(), None);
+    batch.add_chain(Family::V4, "table", "chain", Some(&hook));
+    batch.add_set(Family::V4, "table", "set", &spec);
+    batch.add_elements(Family::V4, "table", "set", [element].iter());
+    batch.add_rule(Family::V4, "table", "chain", &expressions(), None);
     batch.close().bytes().to_vec()
 }
 
@@ -61,7 +63,7 @@ fn expressions() -> Vec<Expression> {
             inverted: false,
         },
         Expression::Bitwise { source: register, destination: register, mask: vec![255; 4], xor: vec![0; 4] },
-        Expression::DestinationNat { family: Family::Ip6, address: register, port: register },
+        Expression::DestinationNat { family: Family::V6, address: register, port: register },
         Expression::Reject { kind: 0, code: 3 },
         Expression::Verdict(Verdict::Jump(Arc::from("chain"))),
     ]

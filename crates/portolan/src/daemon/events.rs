@@ -69,7 +69,9 @@ pub(crate) fn watch_kernel(own_port: u32, events: SyncSender<Event>) -> anyhow::
     let mut monitor = Monitor::open(own_port).context("watching the kernel's tables for changes by others")?;
     spawn("kernel", move || {
         let what = match monitor.wait(TABLE, None) {
-            Ok(Some(ForeignChange::Changed { family, what })) => format!("somebody {what} in table {family} {TABLE}"),
+            Ok(Some(ForeignChange::Changed { family, what })) => {
+                format!("somebody {what} in table {} {TABLE}", family.nft_name())
+            }
             Ok(Some(ForeignChange::Overflow)) => "too many changes by others to follow".into(),
             Ok(None) => return true,
             Err(error) => {

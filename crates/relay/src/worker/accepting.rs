@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use portolan_model::Protocol;
 use rustix::io::Errno;
 use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 use rustix::net::{SocketFlags, acceptfrom_with, getsockname};
@@ -17,7 +18,6 @@ use super::poller::Source;
 use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
-use crate::kinds::Protocol;
 
 /// Clients that are taken in one turn.
 const AT_ONCE: usize = 64;
@@ -60,7 +60,8 @@ impl Worker {
         match self.listeners.get(key).map(|listener| listener.protocol) {
             Some(Protocol::Tcp) => self.accept_some(key),
             Some(Protocol::Udp) => self.pass_questions(key),
-            None => {}
+            // No SCTP listener is ever opened.
+            Some(Protocol::Sctp) | None => {}
         }
     }
 

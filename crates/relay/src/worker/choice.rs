@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::kinds::Targets;
+use crate::targets::Targets;
 
 #[derive(Default)]
 pub(crate) struct Choice {

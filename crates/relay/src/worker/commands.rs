@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
+use portolan_model::Protocol;
+
 use super::Worker;
 use super::accepting::Listener;
 use super::choice::Choice;
@@ -12,7 +14,7 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::error::Error;
-use crate::kinds::{Protocol, Targets};
+use crate::targets::Targets;
 
 /// Clients may still be on their way to a listener for so long after the rules that lead there are gone.
 const SHAKING_HANDS: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portolan_kernel::datagram::{self, LocalAddress, Received};
+use portolan_model::Protocol;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
@@ -16,7 +17,6 @@ use super::poller::Source;
 use super::slots::{Key, Slots};
 use super::timers::Alarm;
 use crate::counters::Tally;
-use crate::kinds::Protocol;
 use crate::listening::outgoing;
 
 /// Datagrams of one turn.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use portolan_model::Protocol;
 use rustix::io::Errno;
 use rustix::net::connect;
 use rustix::net::sockopt::socket_error;
@@ -17,7 +18,6 @@ use super::poller::Source;
 use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
-use crate::kinds::Protocol;
 use crate::listening::outgoing;
 
 /// An endpoint that has not answered by then is avoided by others.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::kinds::Protocol;
+use portolan_model::Protocol;
 
 /// After the first failure, and the longest after many. Each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);

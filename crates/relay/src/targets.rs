@@ -1,19 +1,7 @@
-//! What a listener is, and where its connections go.
+//! Where the connections of a listener go.
 
 use std::net::SocketAddr;
 use std::time::Duration;
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Family {
-    V4,
-    V6,
-}
 
 /// Where new connections go.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
