@@ -7,8 +7,8 @@ use portolan_model::Family;
 use super::chain::Hook;
 use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
-use super::kernel::{self, message};
 use super::set::SetSpec;
+use super::uapi::{self, message};
 use crate::netlink::{Header, MessageWriter, flags};
 
 /// A list attribute has a 16-bit length.
@@ -19,7 +19,7 @@ const OPENING_LENGTH: usize = 28;
 /// The kernel's word for a batch that is based on no generation in particular.
 const ANY_GENERATION: u32 = 0;
 /// `struct nfgenmsg` of the messages around a batch, with the subsystem as resource.
-const FRAME_HEADER: [u8; kernel::PROTOCOL_HEADER] = [0, 0, 0, kernel::SUBSYSTEM as u8];
+const FRAME_HEADER: [u8; uapi::PROTOCOL_HEADER] = [0, 0, 0, uapi::SUBSYSTEM as u8];
 
 /// Changes to write in one go. Names are not checked here: the kernel refuses wrong ones.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Batch {
     pub fn with_capacity(bytes: usize) -> Self {
         let mut writer = MessageWriter::with_capacity(OPENING_LENGTH + bytes);
         writer.message(frame(message::BATCH_BEGIN), &FRAME_HEADER, |writer| {
-            writer.number_32(kernel::BATCH_GENERATION, ANY_GENERATION);
+            writer.number_32(uapi::BATCH_GENERATION, ANY_GENERATION);
         });
         Batch { writer, set_id: 0 }
     }
@@ -67,7 +67,7 @@ impl Batch {
     /// No error if the chain is there already.
     pub fn add_chain(&mut self, family: Family, table: &str, name: &str, hook: Option<&Hook>) {
         self.operation(message::NEW_CHAIN, flags::CREATE, family, table, |writer| {
-            writer.string(kernel::chain::NAME, name);
+            writer.string(uapi::chain::NAME, name);
             if let Some(hook) = hook {
                 hook.write(writer);
             }
@@ -76,22 +76,22 @@ impl Batch {
 
     pub fn delete_chain(&mut self, family: Family, table: &str, name: &str) {
         self.operation(message::DELETE_CHAIN, 0, family, table, |writer| {
-            writer.string(kernel::chain::NAME, name);
+            writer.string(uapi::chain::NAME, name);
         });
     }
 
     /// Deletes all rules of the chain.
     pub fn flush_chain(&mut self, family: Family, table: &str, chain: &str) {
         self.operation(message::DELETE_RULE, 0, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
+            writer.string(uapi::rule::CHAIN, chain);
         });
     }
 
     /// Deletes one rule, named by the handle that [`super::Nftables::rules_with_handles`] tells.
     pub fn delete_rule(&mut self, family: Family, table: &str, chain: &str, handle: u64) {
         self.operation(message::DELETE_RULE, 0, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
-            writer.number_64(kernel::rule::HANDLE, handle);
+            writer.string(uapi::rule::CHAIN, chain);
+            writer.number_64(uapi::rule::HANDLE, handle);
         });
     }
 
@@ -106,14 +106,14 @@ impl Batch {
     ) {
         let flags = flags::CREATE | flags::APPEND;
         self.operation(message::NEW_RULE, flags, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
-            writer.nest(kernel::rule::EXPRESSIONS, |writer| {
+            writer.string(uapi::rule::CHAIN, chain);
+            writer.nest(uapi::rule::EXPRESSIONS, |writer| {
                 for expression in expressions {
                     expression.write(writer);
                 }
             });
             if let Some(comment) = comment {
-                writer.attribute(kernel::rule::USER_DATA, &comment_user_data(comment));
+                writer.attribute(uapi::rule::USER_DATA, &comment_user_data(comment));
             }
         });
     }
@@ -123,14 +123,14 @@ impl Batch {
         self.set_id += 1;
         let id = self.set_id;
         self.operation(message::NEW_SET, flags::CREATE, family, table, |writer| {
-            writer.string(kernel::set::NAME, name);
+            writer.string(uapi::set::NAME, name);
             spec.write(writer, id);
         });
     }
 
     pub fn delete_set(&mut self, family: Family, table: &str, name: &str) {
         self.operation(message::DELETE_SET, 0, family, table, |writer| {
-            writer.string(kernel::set::NAME, name);
+            writer.string(uapi::set::NAME, name);
         });
     }
 
@@ -194,7 +194,7 @@ impl Batch {
     /// Deletes all elements of the set.
     pub fn flush_set(&mut self, family: Family, table: &str, set: &str) {
         self.operation(message::DELETE_ELEMENT, 0, family, table, |writer| {
-            writer.string(kernel::element::LIST_SET, set);
+            writer.string(uapi::element::LIST_SET, set);
         });
     }
 
@@ -230,7 +230,7 @@ impl Batch {
         write: impl FnOnce(&mut MessageWriter),
     ) {
         self.writer.message(header(kind, flags), &protocol_header(family), |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
             write(writer);
         });
     }
@@ -246,8 +246,8 @@ impl Batch {
         while let Some(first) = elements.peek() {
             let flags = list.flags(first.borrow());
             self.operation(list.kind, flags, list.family, list.table, |writer| {
-                writer.string(kernel::element::LIST_SET, list.set);
-                writer.nest(kernel::element::LIST_ELEMENTS, |writer| {
+                writer.string(uapi::element::LIST_SET, list.set);
+                writer.nest(uapi::element::LIST_ELEMENTS, |writer| {
                     let mut room = LONGEST_LIST;
                     while let Some(element) = elements.next_if(|next| next.borrow().longest_encoding() < room) {
                         let element = element.borrow();
@@ -283,10 +283,10 @@ fn frame(kind: u16) -> Header {
 }
 
 pub(super) fn header(kind: u16, flags: u16) -> Header {
-    Header { kind: kernel::SUBSYSTEM << 8 | kind, flags: flags::REQUEST | flags }
+    Header { kind: uapi::SUBSYSTEM << 8 | kind, flags: flags::REQUEST | flags }
 }
 
 /// `struct nfgenmsg`: family, version, resource.
-pub(super) fn protocol_header(family: Family) -> [u8; kernel::PROTOCOL_HEADER] {
+pub(super) fn protocol_header(family: Family) -> [u8; uapi::PROTOCOL_HEADER] {
     [family.number(), 0, 0, 0]
 }

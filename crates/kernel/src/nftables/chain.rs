@@ -1,6 +1,6 @@
 //! Chains: their hooks, written and read.
 
-use super::kernel::chain as attribute;
+use super::uapi::chain as attribute;
 use crate::netlink::{Attributes, MessageWriter};
 
 /// Where a base chain sits in the packet's way. Its policy is always to accept.

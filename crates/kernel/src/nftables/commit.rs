@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::batch::{Batch, header};
 use super::describe::describe_operation;
-use super::kernel::{self, message};
+use super::uapi::{self, message};
 use crate::error::{Error, Refusal, Result};
 use crate::netlink::{Acknowledgement, MessageWriter, Messages, Received, Socket, flags};
 
@@ -57,8 +57,8 @@ impl Nftables {
         let answer = self.socket.request(&mut request, attempted)?;
         Messages::new(&answer)
             .find_map(|message| {
-                let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-                attributes.number_32(kernel::GENERATION_ID)
+                let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+                attributes.number_32(uapi::GENERATION_ID)
             })
             .ok_or_else(|| Error::malformed(attempted, "it has no generation"))
     }

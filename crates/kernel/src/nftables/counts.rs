@@ -6,8 +6,8 @@ use std::time::Duration;
 use portolan_model::Family;
 
 use super::Nftables;
-use super::kernel::{self, element, expression as attribute, message};
 use super::read::{has_duplicates, members, request};
+use super::uapi::{self, element, expression as attribute, message};
 use super::verdict::read_value;
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message};
@@ -43,11 +43,11 @@ impl Nftables {
     /// The counters in the rules of the table, each with the chain of its rule.
     pub fn rule_counts(&mut self, family: Family, table: &str) -> Result<Vec<(String, Count)>> {
         let attempted = format!("reading the counters of table {} {table}", family.nft_name());
-        let mut request = request(message::GET_RULE, family, |writer| writer.string(kernel::TABLE, table));
+        let mut request = request(message::GET_RULE, family, |writer| writer.string(uapi::TABLE, table));
         let gather = |counts: &mut Vec<(String, Count)>, message: &Message<'_>| {
-            let rule = message.attributes(kernel::PROTOCOL_HEADER);
-            let chain = rule.string(kernel::rule::CHAIN).unwrap_or_default();
-            let found = rule.nested(kernel::rule::EXPRESSIONS).filter_map(|expression| read_count(expression.nested()));
+            let rule = message.attributes(uapi::PROTOCOL_HEADER);
+            let chain = rule.string(uapi::rule::CHAIN).unwrap_or_default();
+            let found = rule.nested(uapi::rule::EXPRESSIONS).filter_map(|expression| read_count(expression.nested()));
             counts.extend(found.map(|count| (chain.to_owned(), count)));
         };
         undisturbed(&attempted, || match self.socket.try_dump(&mut request, &attempted, Interruption::Accept, gather) {

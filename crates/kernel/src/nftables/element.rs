@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Verdict;
-use super::kernel::{LIST_ELEMENT, element as attribute};
+use super::uapi::{LIST_ELEMENT, element as attribute};
 use super::verdict::{read_value, write_value};
 use crate::netlink::{Attributes, MessageWriter};
 

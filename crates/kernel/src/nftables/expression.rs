@@ -5,7 +5,7 @@ use std::sync::Arc;
 use portolan_model::Family;
 
 use super::Verdict;
-use super::kernel::expression as attribute;
+use super::uapi::expression as attribute;
 
 /// One of the sixteen 32-bit words that expressions work on, or the verdict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -8,7 +8,7 @@ use portolan_model::Family;
 use super::expression::{
     ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register,
 };
-use super::kernel::expression as attribute;
+use super::uapi::expression as attribute;
 use super::verdict::{Verdict, read_value};
 use crate::netlink::Attributes;
 

@@ -1,7 +1,7 @@
 //! Expressions into bytes.
 
 use super::expression::{Expression, Register};
-use super::kernel::{LIST_ELEMENT, expression as attribute};
+use super::uapi::{LIST_ELEMENT, expression as attribute};
 use super::verdict::write_value;
 use crate::netlink::MessageWriter;
 

@@ -9,12 +9,12 @@ mod element;
 mod expression;
 mod expression_decode;
 mod expression_encode;
-mod kernel;
 mod monitor;
 mod read;
 mod set;
 #[cfg(test)]
 mod tests;
+mod uapi;
 mod verdict;
 
 pub use batch::Batch;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use portolan_model::Family;
 
 use super::describe::describe_change;
-use super::kernel;
+use super::uapi;
 use crate::error::Result;
 use crate::netlink::{Message, Messages, Received, Socket};
 
@@ -30,7 +30,7 @@ impl Monitor {
         let socket = Socket::open(libc::NETLINK_NETFILTER)?;
         // Filter first: a commit between the two must not slip in.
         socket.attach_filter(&reject_messages_from(ignore_port))?;
-        socket.subscribe(kernel::NOTIFICATION_GROUP)?;
+        socket.subscribe(uapi::NOTIFICATION_GROUP)?;
         Ok(Monitor { socket, pending: VecDeque::new() })
     }
 
@@ -73,10 +73,10 @@ fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
 }
 
 fn is_about(message: &Message<'_>, family: Family, table: &str) -> bool {
-    let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-    message.kind >> 8 == kernel::SUBSYSTEM
+    let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+    message.kind >> 8 == uapi::SUBSYSTEM
         && message.body.first() == Some(&family.number())
-        && attributes.string(kernel::TABLE) == Some(table)
+        && attributes.string(uapi::TABLE) == Some(table)
 }
 
 /// A program that rejects datagrams by the port in the header of their first message. The kernel

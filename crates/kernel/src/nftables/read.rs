@@ -8,7 +8,7 @@ use portolan_model::Family;
 
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
-use super::kernel::{self, message};
+use super::uapi::{self, message};
 use super::{Expression, Hook, Nftables, SetSpec};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
@@ -32,7 +32,7 @@ impl Nftables {
     pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
         let request = request(message::GET_TABLE, family, |_| {});
         self.read(request, &format!("reading the tables of family {}", family.nft_name()), |table| {
-            Some(table.string(kernel::TABLE)?.to_owned())
+            Some(table.string(uapi::TABLE)?.to_owned())
         })
     }
 
@@ -42,10 +42,10 @@ impl Nftables {
         let attempted = format!("reading the chains of table {} {table}", family.nft_name());
         self.read(request, &attempted, |chain| {
             // The kernel always dumps the chains of all tables.
-            if chain.string(kernel::TABLE)? != table {
+            if chain.string(uapi::TABLE)? != table {
                 return None;
             }
-            let name = chain.string(kernel::chain::NAME)?;
+            let name = chain.string(uapi::chain::NAME)?;
             Some((name.to_owned(), Hook::read(chain)))
         })
     }
@@ -59,14 +59,14 @@ impl Nftables {
     /// The same, with the handles by which single rules can be deleted.
     pub fn rules_with_handles(&mut self, family: Family, table: &str) -> Result<Vec<ListedRule>> {
         let request = request(message::GET_RULE, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
         let attempted = format!("reading the rules of table {} {table}", family.nft_name());
         self.read(request, &attempted, |rule| {
-            let chain = rule.string(kernel::rule::CHAIN)?;
-            let expressions = rule.nested(kernel::rule::EXPRESSIONS);
+            let chain = rule.string(uapi::rule::CHAIN)?;
+            let expressions = rule.nested(uapi::rule::EXPRESSIONS);
             let expressions = expressions.map(|expression| Expression::read(expression.nested()));
-            let handle = rule.first(kernel::rule::HANDLE)?.number_64()?;
+            let handle = rule.first(uapi::rule::HANDLE)?.number_64()?;
             Some(ListedRule { chain: chain.to_owned(), handle, expressions: expressions.collect() })
         })
     }
@@ -75,11 +75,11 @@ impl Nftables {
     /// begin with `__`.
     pub fn sets(&mut self, family: Family, table: &str) -> Result<Vec<(String, SetSpec)>> {
         let request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
         let attempted = format!("reading the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
-            let name = set.string(kernel::set::NAME)?;
+            let name = set.string(uapi::set::NAME)?;
             Some((name.to_owned(), SetSpec::read(set)))
         })
     }
@@ -87,12 +87,12 @@ impl Nftables {
     /// How long elements of each set last that has a timeout for all of them, in milliseconds.
     pub fn set_timeouts(&mut self, family: Family, table: &str) -> Result<Vec<(String, u64)>> {
         let request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
         let attempted = format!("reading the timeouts of the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
-            let timeout = set.first(kernel::set::TIMEOUT)?.number_64()?;
-            Some((set.string(kernel::set::NAME)?.to_owned(), timeout))
+            let timeout = set.first(uapi::set::TIMEOUT)?.number_64()?;
+            Some((set.string(uapi::set::NAME)?.to_owned(), timeout))
         })
     }
 
@@ -142,15 +142,15 @@ impl Nftables {
     fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
         let attempted = format!("reading set {set} of table {} {table}", family.nft_name());
         let mut request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
-            writer.string(kernel::set::NAME, set);
+            writer.string(uapi::TABLE, table);
+            writer.string(uapi::set::NAME, set);
         });
         let answer = match self.socket.request(&mut request, &attempted) {
             Err(error) if error.is_absent() => return Ok(None),
             answer => answer?,
         };
         let message = Messages::new(&answer).next().ok_or_else(|| Error::malformed(attempted, "it has no set"))?;
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
         Ok(Some(SetSpec::read(attributes)))
     }
 
@@ -165,8 +165,8 @@ impl Nftables {
         interruption: Interruption,
     ) -> Result<Option<Vec<u8>>> {
         let mut request = request(message::GET_ELEMENT, family, |writer| {
-            writer.string(kernel::TABLE, table);
-            writer.string(kernel::element::LIST_SET, set);
+            writer.string(uapi::TABLE, table);
+            writer.string(uapi::element::LIST_SET, set);
         });
         let keep = |dump: &mut Vec<u8>, message: &Message<'_>| {
             dump.extend_from_slice(message.bytes);
@@ -186,7 +186,7 @@ impl Nftables {
         decode: impl Fn(Attributes<'_>) -> Option<T>,
     ) -> Result<Vec<T>> {
         let gather = |objects: &mut Vec<T>, message: &Message<'_>| {
-            objects.extend(decode(message.attributes(kernel::PROTOCOL_HEADER)));
+            objects.extend(decode(message.attributes(uapi::PROTOCOL_HEADER)));
         };
         self.at_one_moment(attempted, |nftables, interruption| {
             match nftables.socket.try_dump(&mut request, attempted, interruption, gather) {
@@ -229,8 +229,8 @@ impl Nftables {
 /// The elements in a dump, undecoded.
 pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
     Messages::new(dump).flat_map(|message| {
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-        let list = attributes.nested(kernel::element::LIST_ELEMENTS);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+        let list = attributes.nested(uapi::element::LIST_ELEMENTS);
         list.map(|member| member.nested())
     })
 }
@@ -242,9 +242,9 @@ pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
 pub(super) fn has_duplicates(dump: &[u8]) -> bool {
     let mut seen = HashSet::new();
     members(dump).any(|member| {
-        let key = member.first(kernel::element::KEY).map(|key| key.value);
+        let key = member.first(uapi::element::KEY).map(|key| key.value);
         // The two sides of ranges that touch have the same key.
-        let flags = member.number_32(kernel::element::FLAGS).unwrap_or(0);
+        let flags = member.number_32(uapi::element::FLAGS).unwrap_or(0);
         !seen.insert((key, flags))
     })
 }

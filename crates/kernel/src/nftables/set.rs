@@ -1,6 +1,6 @@
 //! Sets and maps: their specification, written and read.
 
-use super::kernel::{LIST_ELEMENT, set as attribute};
+use super::uapi::{LIST_ELEMENT, set as attribute};
 use crate::netlink::{Attributes, MessageWriter, aligned};
 
 /// A set or map, comparable to what the kernel has.

@@ -73,13 +73,13 @@ fn decode_everything(bytes: &[u8]) {
     for (index, message) in Messages::new(bytes).enumerate() {
         describe_operation(bytes, index, Some(60));
         describe_change(&message);
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
         Hook::read(attributes);
         SetSpec::read(attributes);
-        let list = attributes.nested(kernel::element::LIST_ELEMENTS);
+        let list = attributes.nested(uapi::element::LIST_ELEMENTS);
         let bounds: Vec<(Element, Bound)> = list.filter_map(|member| Element::read(member.nested())).collect();
         join_ranges(bounds);
-        for expression in attributes.nested(kernel::rule::EXPRESSIONS) {
+        for expression in attributes.nested(uapi::rule::EXPRESSIONS) {
             Expression::read(expression.nested());
         }
     }

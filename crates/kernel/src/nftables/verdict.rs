@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kernel::data;
+use super::uapi::data;
 use crate::netlink::{Attributes, MessageWriter};
 
 /// What becomes of a packet.
