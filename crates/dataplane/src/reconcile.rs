@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portolan_model::{DiffItem, OrdMap};
-use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, loses_clients};
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, invalidates_affinity};
 
 use crate::objects::{Change, Objects};
 use crate::{Dataplane, Error, Observe, Program};
@@ -131,7 +131,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
             report.services += 1;
             self.render_into(&plan.node, old, -1, &mut before, &mut shared);
             self.render_into(&plan.node, new, 1, &mut after, &mut shared);
-            loses_some |= loses_clients(old.map(Arc::as_ref), new.map(Arc::as_ref));
+            loses_some |= invalidates_affinity(old.map(Arc::as_ref), new.map(Arc::as_ref));
         }
         applied.count(shared, &mut before, &mut after);
         self.write(&Change::between(before, after), false, clock, &mut report)?;

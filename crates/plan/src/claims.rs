@@ -41,11 +41,11 @@ impl Claim {
 pub struct Claims(OrdSet<Claim>);
 
 impl Claims {
-    pub(crate) fn stake(&mut self, claim: Claim) {
+    pub(crate) fn insert(&mut self, claim: Claim) {
         self.0.insert(claim);
     }
 
-    pub(crate) fn withdraw(&mut self, claim: &Claim) {
+    pub(crate) fn remove(&mut self, claim: &Claim) {
         self.0.remove(claim);
     }
 

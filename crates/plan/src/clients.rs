@@ -61,7 +61,7 @@ impl Plan {
 /// Whether a change can leave a remembered choice that is wrong: the affinity itself, some frontend, or some endpoint
 /// behind it is gone, be it only for one kind of client. Where affinity begins, something may be remembered already: the
 /// kernel knows sticky node ports by their number alone, and so learns from flows to other addresses with that port.
-pub fn loses_clients(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> bool {
+pub fn invalidates_affinity(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> bool {
     let is_sticky = |port: &&ServicePlan| port.affinity_seconds.is_some();
     let (old, new) = match (old.filter(is_sticky), new.filter(is_sticky)) {
         (None, None) => return false,

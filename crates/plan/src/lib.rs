@@ -27,7 +27,7 @@ use changed::changed_services;
 use portolan_model::{Family, OrdMap, ServiceName, Snapshot};
 
 pub use claims::{Claim, Claims};
-pub use clients::{ClientChoice, loses_clients};
+pub use clients::{ClientChoice, invalidates_affinity};
 pub use config::{AddressSelector, DetectLocal, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;
@@ -91,7 +91,7 @@ impl Plan {
         let mut decided = BTreeMap::new();
         for name in changed {
             let ports = decide::decide(name, &self.facts, &self.node);
-            self.claim_again(name, &ports, &mut rivals);
+            self.update_claims(name, &ports, &mut rivals);
             self.check_again(name);
             decided.insert(name.clone(), ports);
         }
@@ -104,15 +104,15 @@ impl Plan {
     }
 
     /// Renews what a Service claims, and notes every other Service whose claims this touches.
-    fn claim_again(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
+    fn update_claims(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
         let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
         for claim in old {
-            self.claims.withdraw(&claim);
+            self.claims.remove(&claim);
             rivals.extend(self.claims.rivals(&claim, &self.node));
         }
         for claim in ports.iter().flat_map(ServicePlan::claims) {
             rivals.extend(self.claims.rivals(&claim, &self.node));
-            self.claims.stake(claim);
+            self.claims.insert(claim);
         }
     }
 

@@ -128,7 +128,7 @@ fn refuse(refusal: Refusal, steps: &mut Vec<Step>) -> Fate {
 }
 
 fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &mut Vec<Step>) -> Fate {
-    let service = plan.services.get(&claim.holder).expect("a claim is staked together with its plan");
+    let service = plan.services.get(&claim.holder).expect("a claim is inserted together with its plan");
     let frontend = service.frontends.iter().find(|frontend| frontend.address == claim.address);
     let frontend = frontend.expect("the holder of a claim has its frontend");
     steps.push(Step::new(
