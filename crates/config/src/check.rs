@@ -6,8 +6,8 @@ use ipnet::IpNet;
 
 use crate::document::Document;
 use crate::gates::is_on;
+use crate::lenient::{parse_address, parse_range};
 use crate::mode::AskedMode;
-use crate::sloppy::{parse_address, parse_range};
 
 const KEYWORDS: [&str; 3] = ["primary", "localhost", "all"];
 pub(crate) const LOCAL_MODES: [&str; 4] = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];

@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::json;
 
 use crate::fields::{Defaulting, FIELDS, Use};
+use crate::lenient::parse_address;
 use crate::mode::AskedMode;
 use crate::notice::Notice;
-use crate::sloppy::parse_address;
 use crate::span::Span;
 use crate::value::Value;
 use crate::yaml;

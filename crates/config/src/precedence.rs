@@ -8,10 +8,10 @@ use crate::decode::decode;
 use crate::document::{Document, Place, Values};
 use crate::flags::Target;
 use crate::gates;
+use crate::lenient::parse_address;
 use crate::mode::AskedMode;
 use crate::notice::{Mistakes, Notice};
 use crate::sanity;
-use crate::sloppy::parse_address;
 use crate::value::Value;
 
 /// A configuration that has passed all checks, and what there is to say about it.

@@ -3,8 +3,8 @@
 use ipnet::IpNet;
 
 use crate::document::Document;
+use crate::lenient::parse_range;
 use crate::notice::Notice;
-use crate::sloppy::parse_range;
 
 pub(crate) fn notices(document: &Document) -> Vec<Notice> {
     node_ports_of_one_family(document).into_iter().collect()
