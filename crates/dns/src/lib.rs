@@ -23,5 +23,5 @@ pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;
 pub use limit::RateLimit;
 pub use published::Published;
-pub use resolve::{Autopath, Client, Config, Desk, Handled, Resolver};
+pub use resolve::{Autopath, Client, Config, Handled, Resolver, ThreadState};
 pub use server::{Listen, Server, ServerError};

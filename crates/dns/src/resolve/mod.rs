@@ -2,16 +2,16 @@
 
 mod attempt;
 mod autopath;
+mod in_flight;
 mod log;
-mod together;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use attempt::{Attempt, Step};
+use in_flight::{InFlight, Turn, wait};
 use log::QueryLog;
-use together::{Together, Turn, wait};
 
 use crate::cache::{Cache, CacheConfig, Hit, Key};
 use crate::forward::{ForwardConfig, ForwardError, Forwarder};
@@ -52,7 +52,7 @@ pub struct Resolver {
     limit: Option<RateLimit>,
     pub(crate) metrics: Metrics,
     waiting: Arc<Counts>,
-    together: Together,
+    in_flight: InFlight,
 }
 
 /// Who asks, and how.
@@ -73,7 +73,7 @@ pub enum Handled {
 }
 
 /// What each thread has for itself.
-pub struct Desk {
+pub struct ThreadState {
     reader: Reader,
     turns: Turns,
     counts: Arc<Counts>,
@@ -88,7 +88,7 @@ impl Resolver {
             limit: config.rate_limit.map(|limit| RateLimit::new(limit, Instant::now())),
             published: Arc::default(),
             waiting: metrics.counts(),
-            together: Together::default(),
+            in_flight: InFlight::default(),
             metrics,
             forwarder,
             config,
@@ -99,13 +99,13 @@ impl Resolver {
         &self.config
     }
 
-    pub fn desk(&self) -> Desk {
-        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
+    pub fn thread_state(&self) -> ThreadState {
+        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
     }
 
     /// For work that waits for others: all of it counts as one.
-    pub fn waiting_desk(&self) -> Desk {
-        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
+    pub fn task_state(&self) -> ThreadState {
+        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
     }
 
     /// The page `/metrics`.
@@ -114,7 +114,7 @@ impl Resolver {
     }
 
     /// Answers a message if that is possible without asking others.
-    pub fn handle(&self, desk: &mut Desk, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
+    pub fn handle(&self, state: &mut ThreadState, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
         let start = Instant::now();
         let query = match Query::parse(message) {
             Ok(query) => query,
@@ -124,40 +124,40 @@ impl Resolver {
                 return Handled::Answered;
             }
         };
-        if self.is_over_limit(&query, client, start, desk, out) {
+        if self.is_over_limit(&query, client, start, state, out) {
             return if out.is_empty() { Handled::Silence } else { Handled::Answered };
         }
-        match self.attempt(desk, &query, client, &[], start, out) {
+        match self.attempt(state, &query, client, &[], start, out) {
             Step::Needs(_) => Handled::Later,
             Step::Done(rcode) => {
-                self.note(desk, &query, client, rcode, out.len(), start);
+                self.note(state, &query, client, rcode, out.len(), start);
                 Handled::Answered
             }
         }
     }
 
     /// Answers a message that others must be asked about.
-    pub async fn finish(&self, desk: &mut Desk, message: &[u8], client: Client) -> Vec<u8> {
+    pub async fn finish(&self, state: &mut ThreadState, message: &[u8], client: Client) -> Vec<u8> {
         let start = Instant::now();
         let (mut known, mut out) = (Vec::new(), Vec::new());
         let Ok(query) = Query::parse(message) else { return out };
         for _ in 0..MOST_QUESTIONS {
-            match self.attempt(desk, &query, client, &known, start, &mut out) {
+            match self.attempt(state, &query, client, &known, start, &mut out) {
                 Step::Done(rcode) => {
-                    self.note(desk, &query, client, rcode, out.len(), start);
+                    self.note(state, &query, client, rcode, out.len(), start);
                     return out;
                 }
                 Step::Needs(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
             }
         }
         refuse(&query, Rcode::SERVER_FAILURE, &mut out);
-        self.note(desk, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
+        self.note(state, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
         out
     }
 
     fn attempt(
         &self,
-        desk: &mut Desk,
+        state: &mut ThreadState,
         query: &Query<'_>,
         client: Client,
         known: &[(Name, Hit)],
@@ -169,17 +169,17 @@ impl Resolver {
             return Step::Done(refuse(query, Rcode::REFUSED, out));
         }
         let limit = if client.is_tcp { TCP_LIMIT } else { query.limit(UDP_LIMIT) };
-        let turn = desk.turns.next();
-        let zone = desk.reader.zone().map(|zone| &**zone);
+        let turn = state.turns.next();
+        let zone = state.reader.zone().map(|zone| &**zone);
         Attempt { resolver: self, zone, query, client, known, now, turn, limit }.answer(out)
     }
 
     async fn ask(&self, key: &Key) -> Hit {
-        match self.together.join(*key) {
+        match self.in_flight.join(*key) {
             Turn::Wait(answer) => wait(answer).await.unwrap_or_else(|| failure(Rcode::SERVER_FAILURE)),
-            Turn::Ask(first) => {
+            Turn::Lead(leader) => {
                 let hit = self.ask_others(key).await;
-                first.tell(hit.clone());
+                leader.publish(hit.clone());
                 hit
             }
         }
@@ -219,7 +219,7 @@ impl Resolver {
         query: &Query<'_>,
         client: Client,
         now: Instant,
-        desk: &mut Desk,
+        state: &mut ThreadState,
         out: &mut Vec<u8>,
     ) -> bool {
         let Some(limit) = self.limit.as_ref().filter(|_| !client.is_tcp) else { return false };
@@ -228,7 +228,7 @@ impl Resolver {
         }
         count(&self.metrics.limited);
         out.clear();
-        if desk.turns.next().is_multiple_of(2) {
+        if state.turns.next().is_multiple_of(2) {
             let mut builder = Builder::new(query, query.limit(UDP_LIMIT), out);
             builder.set(flag::TRUNCATED);
             builder.finish();
@@ -236,7 +236,7 @@ impl Resolver {
         true
     }
 
-    fn note(&self, desk: &Desk, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
+    fn note(&self, state: &ThreadState, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
         let time = start.elapsed();
         let asked = Asked {
             zone: self.zone_kind(&query.name),
@@ -246,7 +246,7 @@ impl Resolver {
             wants_dnssec: query.wants_dnssec(),
             size: query.message.len(),
         };
-        desk.counts.answered(&asked, rcode, size, time);
+        state.counts.answered(&asked, rcode, size, time);
         if self.config.log_queries {
             QueryLog { query, client, rcode, size, time }.write();
         }

@@ -54,14 +54,14 @@ async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolve
 async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let client = Client { address, is_tcp: true };
-    let mut desk = resolver.waiting_desk();
+    let mut state = resolver.task_state();
     let (mut message, mut answer) = (Vec::new(), Vec::new());
     loop {
         timeout(IDLE, read(&mut stream, &mut message)).await??;
-        match resolver.handle(&mut desk, &message, client, &mut answer) {
+        match resolver.handle(&mut state, &message, client, &mut answer) {
             Handled::Answered => {}
             Handled::Silence => return Ok(()),
-            Handled::Later => answer = resolver.finish(&mut desk, &message, client).await,
+            Handled::Later => answer = resolver.finish(&mut state, &message, client).await,
         }
         let length = (answer.len() as u16).to_be_bytes();
         let whole = [&length[..], &answer].concat();

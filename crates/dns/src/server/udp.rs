@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use portolan_kernel::datagram::{self, Received};
 use tokio::runtime::Handle;
 
-use crate::resolve::{Client, Desk, Handled, Resolver};
+use crate::resolve::{Client, Handled, Resolver, ThreadState};
 
 /// Questions are short; what does not fit is cut, and refused as malformed.
 const LONGEST_QUESTION: usize = 4096;
@@ -31,14 +31,14 @@ struct Worker {
     socket: Arc<UdpSocket>,
     resolver: Arc<Resolver>,
     runtime: Handle,
-    desk: Desk,
+    state: ThreadState,
     answer: Vec<u8>,
 }
 
 impl Worker {
     fn new(socket: UdpSocket, resolver: Arc<Resolver>, runtime: Handle) -> Self {
-        let desk = resolver.desk();
-        Self { socket: Arc::new(socket), resolver, runtime, desk, answer: Vec::with_capacity(LONGEST_QUESTION) }
+        let state = resolver.thread_state();
+        Self { socket: Arc::new(socket), resolver, runtime, state, answer: Vec::with_capacity(LONGEST_QUESTION) }
     }
 
     fn work(&mut self, stop: &AtomicBool) {
@@ -60,7 +60,7 @@ impl Worker {
 
     fn handle(&mut self, message: &[u8], received: Received) {
         let client = Client { address: received.from, is_tcp: false };
-        match self.resolver.handle(&mut self.desk, message, client, &mut self.answer) {
+        match self.resolver.handle(&mut self.state, message, client, &mut self.answer) {
             Handled::Answered => send(&self.socket, &self.answer, received),
             Handled::Silence => {}
             Handled::Later => self.hand_on(message.to_vec(), client, received),
@@ -70,7 +70,7 @@ impl Worker {
     fn hand_on(&self, message: Vec<u8>, client: Client, received: Received) {
         let (socket, resolver) = (self.socket.clone(), self.resolver.clone());
         self.runtime.spawn(async move {
-            let answer = resolver.finish(&mut resolver.waiting_desk(), &message, client).await;
+            let answer = resolver.finish(&mut resolver.task_state(), &message, client).await;
             send(&socket, &answer, received);
         });
     }

@@ -11,21 +11,21 @@ use crate::cache::{Hit, Key};
 type Answer = watch::Receiver<Option<Hit>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Together(Mutex<HashMap<Key, Answer>>);
+pub(super) struct InFlight(Mutex<HashMap<Key, Answer>>);
 
 /// Who asks for all. Dropped without an answer, it lets the others know that there is none.
-pub(super) struct First<'a> {
-    together: &'a Together,
+pub(super) struct Leader<'a> {
+    in_flight: &'a InFlight,
     key: Key,
     answer: watch::Sender<Option<Hit>>,
 }
 
 pub(super) enum Turn<'a> {
-    Ask(Box<First<'a>>),
+    Lead(Box<Leader<'a>>),
     Wait(Answer),
 }
 
-impl Together {
+impl InFlight {
     pub(super) fn join(&self, key: Key) -> Turn<'_> {
         let mut questions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = questions.get(&key) {
@@ -33,19 +33,19 @@ impl Together {
         }
         let (sender, receiver) = watch::channel(None);
         questions.insert(key, receiver);
-        Turn::Ask(Box::new(First { together: self, key, answer: sender }))
+        Turn::Lead(Box::new(Leader { in_flight: self, key, answer: sender }))
     }
 }
 
-impl First<'_> {
-    pub(super) fn tell(&self, hit: Hit) {
+impl Leader<'_> {
+    pub(super) fn publish(&self, hit: Hit) {
         _ = self.answer.send(Some(hit));
     }
 }
 
-impl Drop for First<'_> {
+impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        self.together.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+        self.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
     }
 }
 
