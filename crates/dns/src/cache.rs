@@ -18,21 +18,21 @@ const FAILURE_TTL: u32 = 5;
 pub struct CacheConfig {
     /// No more answers than this are kept; none at all turns the cache off.
     pub capacity: usize,
-    pub longest_positive: Duration,
-    pub longest_negative: Duration,
-    pub shortest: Duration,
+    pub max_ttl: Duration,
+    pub max_negative_ttl: Duration,
+    pub min_ttl: Duration,
     /// How long an answer may be told after its end while no server answers.
-    pub stale: Duration,
+    pub serve_stale: Duration,
 }
 
 impl Default for CacheConfig {
     fn default() -> Self {
         Self {
             capacity: 9984,
-            longest_positive: Duration::from_secs(3600),
-            longest_negative: Duration::from_secs(1800),
-            shortest: Duration::from_secs(5),
-            stale: Duration::from_secs(3600),
+            max_ttl: Duration::from_secs(3600),
+            max_negative_ttl: Duration::from_secs(1800),
+            min_ttl: Duration::from_secs(5),
+            serve_stale: Duration::from_secs(3600),
         }
     }
 }
@@ -54,7 +54,7 @@ pub struct Hit {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Cached {
     reply: Arc<Reply>,
     since: Instant,
     until: Instant,
@@ -64,7 +64,7 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct Shard {
-    kept: HashMap<Key, Kept>,
+    kept: HashMap<Key, Cached>,
     order: VecDeque<(u64, Key)>,
     inserted: u64,
 }
@@ -90,7 +90,7 @@ impl Cache {
     /// An answer that has ended, if it has not for too long.
     pub fn stale(&self, key: &Key, now: Instant) -> Option<Hit> {
         let mut shard = self.shard(key);
-        let kept = shard.kept.get_mut(key).filter(|kept| now < kept.until + self.config.stale)?;
+        let kept = shard.kept.get_mut(key).filter(|kept| now < kept.until + self.config.serve_stale)?;
         Some(Hit { reply: Arc::new(with_ttl(&kept.reply, STALE_TTL)), age: 0 })
     }
 
@@ -101,7 +101,7 @@ impl Cache {
         let mut shard = self.shard(&key);
         shard.inserted += 1;
         let number = shard.inserted;
-        let kept = Kept { reply: reply.clone(), since: now, until: now + life, number };
+        let kept = Cached { reply: reply.clone(), since: now, until: now + life, number };
         shard.kept.insert(key, kept);
         shard.order.push_back((number, key));
         shard.shrink(capacity);
@@ -109,14 +109,14 @@ impl Cache {
 
     /// For how long it may be kept.
     fn life(&self, reply: &Reply) -> Option<Duration> {
-        let is_negative = reply.rcode() == Rcode::NO_NAME || reply.answers.is_empty();
+        let is_negative = reply.rcode() == Rcode::NX_DOMAIN || reply.answers.is_empty();
         let (ttl, longest) = match reply.rcode() {
-            Rcode::NO_ERROR | Rcode::NO_NAME if is_negative => (negative_ttl(reply)?, self.config.longest_negative),
-            Rcode::NO_ERROR => (least_ttl(reply), self.config.longest_positive),
-            Rcode::SERVER_FAILURE => (FAILURE_TTL, self.config.longest_negative),
+            Rcode::NO_ERROR | Rcode::NX_DOMAIN if is_negative => (negative_ttl(reply)?, self.config.max_negative_ttl),
+            Rcode::NO_ERROR => (least_ttl(reply), self.config.max_ttl),
+            Rcode::SERVER_FAILURE => (FAILURE_TTL, self.config.max_negative_ttl),
             _ => return None,
         };
-        Some(Duration::from_secs(ttl.into()).max(self.config.shortest).min(longest))
+        Some(Duration::from_secs(ttl.into()).max(self.config.min_ttl).min(longest))
     }
 
     /// Answers kept: those with records, and those that say that there are none.

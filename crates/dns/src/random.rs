@@ -3,7 +3,7 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// From the kernel. Without it nothing that is sent could be trusted to be answered by the right one.
-pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut octets = [0; N];
     let mut filled = 0;
     while filled < N {
@@ -18,7 +18,7 @@ pub(crate) struct Turns(u32);
 
 impl Turns {
     pub(crate) fn new() -> Self {
-        Self(u32::from_ne_bytes(unguessable()) | 1)
+        Self(u32::from_ne_bytes(random_bytes()) | 1)
     }
 
     pub(crate) fn next(&mut self) -> u32 {

@@ -14,13 +14,13 @@ pub enum Outcome {
     /// The answer is whole.
     Done,
     /// The name is not ours, or nobody here knows it and others may.
-    Elsewhere,
+    Forward,
     /// The name is an alias: what is asked for must be asked of its target.
     Alias(Box<Name>),
 }
 
 /// An alias may lead to an alias; a chain longer than this is a circle.
-const MOST_ALIASES: usize = 8;
+const MAX_ALIASES: usize = 8;
 /// The version of the specification that the names follow, and for how long that may be believed.
 const VERSION: &[u8] = b"\x051.1.0";
 const VERSION_TTL: u32 = 28_800;
@@ -29,13 +29,13 @@ const VERSION_TTL: u32 = 28_800;
 /// by which the addresses of headless Services take turns.
 pub fn answer(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Builder<'_>) -> Outcome {
     let mut outcome = answer_one(zone, name, kind, turn, builder);
-    for _ in 0..MOST_ALIASES {
+    for _ in 0..MAX_ALIASES {
         let Outcome::Alias(target) = outcome else { return outcome };
         if zone.place(&target).is_none() || kind == kind::CNAME {
             return Outcome::Alias(target);
         }
         outcome = match answer_one(zone, &target, kind, turn, builder) {
-            Outcome::Elsewhere => return Outcome::Alias(target),
+            Outcome::Forward => return Outcome::Alias(target),
             next => next,
         };
     }
@@ -44,7 +44,7 @@ pub fn answer(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Buil
 }
 
 fn answer_one(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Builder<'_>) -> Outcome {
-    let Some((apex, place)) = zone.place(name) else { return Outcome::Elsewhere };
+    let Some((apex, place)) = zone.place(name) else { return Outcome::Forward };
     let question = Question { zone, apex, name, kind, turn };
     builder.set(flag::AUTHORITATIVE);
     question.answer(&place, builder)
@@ -120,10 +120,10 @@ impl Question<'_> {
         let config = self.zone.config();
         let is_reverse = !config.zones.contains(self.apex);
         if if is_reverse { config.pass_unknown_addresses } else { config.pass_unknown_names } {
-            return Outcome::Elsewhere;
+            return Outcome::Forward;
         }
         self.start_of_authority(Section::Authority, builder);
-        builder.rcode(Rcode::NO_NAME);
+        builder.rcode(Rcode::NX_DOMAIN);
         Outcome::Done
     }
 

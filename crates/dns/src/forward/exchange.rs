@@ -11,13 +11,13 @@ use tokio::time::timeout;
 
 use super::ForwardConfig;
 use crate::cache::Key;
-use crate::random::unguessable;
+use crate::random::random_bytes;
 use crate::wire::{CLASS_IN, HEADER, Reply, ReplyError, flag, kind};
 
 /// What we can take in one datagram without fragments.
 const OWN_SIZE: u16 = 1232;
 /// Datagrams that are no answer: somebody tries to guess. Then TCP, which cannot be guessed, must do.
-const MOST_FORGERIES: usize = 8;
+const MAX_FORGERIES: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
@@ -38,7 +38,7 @@ struct Sent {
 
 impl Sent {
     fn new(key: &Key, random_case: bool) -> Self {
-        let id = u16::from_ne_bytes(unguessable());
+        let id = u16::from_ne_bytes(random_bytes());
         let unchecked = if key.unchecked { flag::CHECKING_DISABLED } else { 0 };
         let mut message = id.to_be_bytes().to_vec();
         message.extend_from_slice(&(flag::RECURSION_DESIRED | unchecked).to_be_bytes());
@@ -63,7 +63,7 @@ impl Sent {
 
 /// A length is below 64 and therefore no letter.
 fn shuffle_case(name: &mut [u8]) {
-    let dice: [u8; 32] = unguessable();
+    let dice: [u8; 32] = random_bytes();
     for (index, byte) in name.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_alphabetic()) {
         if dice[index / 8 % dice.len()] >> (index % 8) & 1 == 1 {
             byte.make_ascii_uppercase();
@@ -80,8 +80,8 @@ pub(super) async fn ask(
 ) -> Result<Reply, ExchangeError> {
     if !force_tcp {
         let sent = Sent::new(key, config.random_case);
-        let asked = timeout(config.patience, by_udp(server, &sent)).await;
-        match asked.map_err(|_| ExchangeError::Late(config.patience))? {
+        let asked = timeout(config.server_timeout, by_udp(server, &sent)).await;
+        match asked.map_err(|_| ExchangeError::Late(config.server_timeout))? {
             Ok(reply) if !reply.is_truncated() => return Ok(reply),
             // A server that forgets the case is believed where it cannot be impersonated.
             Ok(_) | Err(ExchangeError::Reply(_)) => {}
@@ -89,8 +89,8 @@ pub(super) async fn ask(
         }
     }
     let sent = Sent::new(key, false);
-    let asked = timeout(config.patience, by_tcp(server, &sent)).await;
-    asked.map_err(|_| ExchangeError::Late(config.patience))?
+    let asked = timeout(config.server_timeout, by_tcp(server, &sent)).await;
+    asked.map_err(|_| ExchangeError::Late(config.server_timeout))?
 }
 
 async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
@@ -100,7 +100,7 @@ async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError>
     socket.send(&sent.message).await?;
     let mut buffer = [0; 4096];
     let mut doubt = ReplyError::OtherQuestion;
-    for _ in 0..MOST_FORGERIES {
+    for _ in 0..MAX_FORGERIES {
         let length = socket.recv(&mut buffer).await?;
         match sent.read(&buffer[..length]) {
             Ok(reply) => return Ok(reply),

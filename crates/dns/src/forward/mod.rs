@@ -21,13 +21,13 @@ pub struct ForwardConfig {
     /// The longest suffix that fits a name decides; the root fits all.
     pub routes: Vec<RouteConfig>,
     /// So many questions may be under way; more are refused.
-    pub most_pending: usize,
+    pub max_concurrent: usize,
     /// For one question, whoever is asked.
     pub deadline: Duration,
     /// For one server to answer.
-    pub patience: Duration,
+    pub server_timeout: Duration,
     /// Failures in a row after which a server is asked only when all have failed, until it answers a probe.
-    pub most_failures: u32,
+    pub max_fails: u32,
     /// Whether names are sent in a case that an impostor would have to guess.
     pub random_case: bool,
 }
@@ -54,10 +54,10 @@ impl Default for ForwardConfig {
     fn default() -> Self {
         Self {
             routes: Vec::new(),
-            most_pending: 1000,
+            max_concurrent: 1000,
             deadline: Duration::from_secs(5),
-            patience: Duration::from_secs(2),
-            most_failures: 2,
+            server_timeout: Duration::from_secs(2),
+            max_fails: 2,
             random_case: true,
         }
     }
@@ -114,8 +114,8 @@ impl Forwarder {
     }
 
     /// Whether no server of the name is believed to answer.
-    pub fn is_hopeless(&self, name: &Name) -> bool {
-        let is_down = |it: &Arc<Upstream>| it.is_down(self.config.most_failures);
+    pub fn is_down(&self, name: &Name) -> bool {
+        let is_down = |it: &Arc<Upstream>| it.is_down(self.config.max_fails);
         self.route(name).is_none_or(|route| route.upstreams.iter().all(is_down))
     }
 
@@ -125,7 +125,7 @@ impl Forwarder {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
         let pending = self.pending.fetch_add(1, Ordering::Relaxed);
         let _pending = Pending(&self.pending);
-        if pending >= self.config.most_pending {
+        if pending >= self.config.max_concurrent {
             self.counts.rejected.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Busy);
         }
@@ -136,7 +136,7 @@ impl Forwarder {
 
     async fn ask_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
         let mut failure = ForwardError::NoRoute;
-        for upstream in route.in_turn(self.config.most_failures) {
+        for upstream in route.in_turn(self.config.max_fails) {
             let start = Instant::now();
             let asked = exchange::ask(upstream.address, key, route.config.force_tcp, &self.config).await;
             self.counts.asked(upstream, asked.as_ref().ok(), start.elapsed());
@@ -160,7 +160,7 @@ impl Forwarder {
 
     /// A server that fails again and again is probed in the background until it answers.
     fn note_failure(&self, upstream: &Arc<Upstream>) {
-        if upstream.failed() == self.config.most_failures {
+        if upstream.failed() == self.config.max_fails {
             tracing::warn!("the DNS server {} does not answer; asking others first", upstream.address);
             tokio::spawn(upstream.clone().probe_until_answer(self.config.clone()));
         }
@@ -178,7 +178,7 @@ impl Route {
     }
 
     /// All servers, beginning with one by the policy; those that do not answer come last.
-    fn in_turn(&self, most_failures: u32) -> Vec<&Arc<Upstream>> {
+    fn in_turn(&self, max_fails: u32) -> Vec<&Arc<Upstream>> {
         let first = match self.config.policy {
             Policy::Sequential => 0,
             Policy::RoundRobin => self.next.fetch_add(1, Ordering::Relaxed),
@@ -186,7 +186,7 @@ impl Route {
         };
         let (before, after) = self.upstreams.split_at(first % self.upstreams.len().max(1));
         let mut all: Vec<&Arc<Upstream>> = after.iter().chain(before).collect();
-        all.sort_by_key(|upstream| upstream.is_down(most_failures));
+        all.sort_by_key(|upstream| upstream.is_down(max_fails));
         all
     }
 }

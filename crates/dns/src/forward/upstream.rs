@@ -25,8 +25,8 @@ impl Upstream {
         Self { address, failures: AtomicU32::new(0), failed_probes: AtomicU64::new(0) }
     }
 
-    pub(crate) fn is_down(&self, most_failures: u32) -> bool {
-        most_failures > 0 && self.failures.load(Ordering::Relaxed) >= most_failures
+    pub(crate) fn is_down(&self, max_fails: u32) -> bool {
+        max_fails > 0 && self.failures.load(Ordering::Relaxed) >= max_fails
     }
 
     pub(crate) fn answered(&self) {
@@ -41,7 +41,7 @@ impl Upstream {
     /// Any answer to a question about the root will do. Whoever succeeds meanwhile ends this, too.
     pub(crate) async fn probe_until_answer(self: Arc<Self>, config: ForwardConfig) {
         let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
-        while self.is_down(config.most_failures) {
+        while self.is_down(config.max_fails) {
             tokio::time::sleep(BETWEEN_PROBES).await;
             match exchange::ask(self.address, &question, false, &config).await {
                 Ok(_) => self.answered(),

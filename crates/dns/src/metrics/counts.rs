@@ -25,7 +25,7 @@ pub(crate) const RCODES: [Rcode; 7] = [
     Rcode::NO_ERROR,
     Rcode::FORMAT_ERROR,
     Rcode::SERVER_FAILURE,
-    Rcode::NO_NAME,
+    Rcode::NX_DOMAIN,
     Rcode::NOT_IMPLEMENTED,
     Rcode::REFUSED,
     Rcode::BAD_VERSION,
@@ -50,7 +50,7 @@ impl ZoneKind {
 
 /// What one question was like.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) zone: ZoneKind,
     pub(crate) is_tcp: bool,
     pub(crate) is_ipv6: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn answered(&self, asked: &Asked, rcode: Rcode, size: usize, time: Duration) {
+    pub(crate) fn answered(&self, asked: &Request, rcode: Rcode, size: usize, time: Duration) {
         let zone = asked.zone as usize;
         let kind = KINDS.iter().position(|known| *known == asked.kind).unwrap_or(KINDS.len());
         count(&self.requests[zone][usize::from(asked.is_tcp)][usize::from(asked.is_ipv6)][kind]);

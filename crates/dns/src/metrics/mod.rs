@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::forward::Upstream;
 use crate::wire::Reply;
 
-pub(crate) use counts::{Asked, Counts, Histogram, ZoneKind};
+pub(crate) use counts::{Counts, Histogram, Request, ZoneKind};
 pub(crate) use page::page;
 
 /// Counters of everybody.

@@ -13,7 +13,7 @@ use crate::zone::{Zone, reverse_zones};
 pub(super) enum Step {
     Done(Rcode),
     /// The name must be asked for elsewhere.
-    Needs(Box<Name>),
+    Forward(Box<Name>),
 }
 
 pub(super) struct Attempt<'a> {
@@ -37,12 +37,12 @@ impl Attempt<'_> {
         }
         let Some(zone) = self.zone else { return self.before_the_first_sync(builder) };
         match answer(zone, name, self.query.kind, self.turn, &mut builder) {
-            Outcome::Done if builder.current_rcode() == Rcode::NO_NAME => match self.search(zone, out) {
+            Outcome::Done if builder.current_rcode() == Rcode::NX_DOMAIN => match self.search(zone, out) {
                 Some(step) => step,
                 None => self.denied(zone, out),
             },
             Outcome::Done => done(builder),
-            Outcome::Elsewhere => self.elsewhere(name, out),
+            Outcome::Forward => self.elsewhere(name, out),
             Outcome::Alias(target) => self.alias(&target, builder),
         }
     }
@@ -84,7 +84,7 @@ impl Attempt<'_> {
             return done(builder);
         }
         match self.lookup(name) {
-            None => Step::Needs(Box::new(*name)),
+            None => Step::Forward(Box::new(*name)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)
@@ -99,7 +99,7 @@ impl Attempt<'_> {
             return done(builder);
         }
         match self.lookup(target) {
-            None => Step::Needs(Box::new(*target)),
+            None => Step::Forward(Box::new(*target)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)

@@ -20,7 +20,7 @@ pub enum Autopath {
     /// For pods that are known by their address, in their own namespace; then these suffixes of the host.
     Pods(Vec<Name>),
     /// For whoever asks in the form of a search list. Only somebody who asks so by hand could tell.
-    Everybody(Vec<Name>),
+    AnyClient(Vec<Name>),
 }
 
 impl Attempt<'_> {
@@ -29,7 +29,7 @@ impl Attempt<'_> {
         let (searched, host) = self.searched(zone)?;
         for name in self.candidates(zone, &searched, host) {
             match self.try_candidate(zone, &name, out) {
-                Some(Step::Done(Rcode::NO_NAME)) => {}
+                Some(Step::Done(Rcode::NX_DOMAIN)) => {}
                 Some(step) => {
                     if matches!(step, Step::Done(_)) {
                         count(&self.resolver.metrics.autopath);
@@ -47,7 +47,7 @@ impl Attempt<'_> {
         let (is_known, host) = match &self.resolver.config.autopath {
             Autopath::Off => return None,
             Autopath::Pods(host) => (true, host),
-            Autopath::Everybody(host) => (false, host),
+            Autopath::AnyClient(host) => (false, host),
         };
         let apex = zone.config().zones.iter().find(|apex| self.query.name.is_within(apex))?;
         let labels: Vec<&[u8]> = Labels::of(self.query.name.before(apex)?).collect();
@@ -72,12 +72,12 @@ impl Attempt<'_> {
         match answer(zone, name, self.query.kind, self.turn, &mut builder) {
             Outcome::Done => return Some(done(builder)),
             Outcome::Alias(target) => return Some(self.alias(&target, builder)),
-            Outcome::Elsewhere => {}
+            Outcome::Forward => {}
         }
         if !self.resolver.forwarder.as_ref()?.has_route(name) {
             return None;
         }
-        let Some(hit) = self.lookup(name) else { return Some(Step::Needs(Box::new(*name))) };
+        let Some(hit) = self.lookup(name) else { return Some(Step::Forward(Box::new(*name))) };
         let mut builder = self.builder(out);
         self.leads_to(name, &mut builder);
         self.write(&hit, &mut builder);

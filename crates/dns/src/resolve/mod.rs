@@ -17,7 +17,7 @@ use crate::cache::{Cache, CacheConfig, Hit, Key};
 use crate::forward::{ForwardConfig, ForwardError, Forwarder};
 use crate::hosts::Hosts;
 use crate::limit::RateLimit;
-use crate::metrics::{Asked, Counts, Metrics, ZoneKind, count};
+use crate::metrics::{Counts, Metrics, Request, ZoneKind, count};
 use crate::published::{Published, Reader};
 use crate::random::Turns;
 use crate::wire::{Builder, Name, Query, Rcode, Reply, Unanswerable, flag, kind};
@@ -42,7 +42,7 @@ pub struct Config {
 const UDP_LIMIT: usize = 1232;
 const TCP_LIMIT: usize = u16::MAX as usize;
 /// Questions that one question may lead to.
-const MOST_QUESTIONS: usize = 12;
+const MAX_UPSTREAM_QUERIES: usize = 12;
 
 pub struct Resolver {
     config: Config,
@@ -67,9 +67,9 @@ pub enum Handled {
     /// The answer is written.
     Answered,
     /// It deserves no answer.
-    Silence,
+    Ignored,
     /// Others must be asked first: [`Resolver::finish`].
-    Later,
+    Deferred,
 }
 
 /// What each thread has for itself.
@@ -118,17 +118,17 @@ impl Resolver {
         let start = Instant::now();
         let query = match Query::parse(message) {
             Ok(query) => query,
-            Err(Unanswerable::Silence) => return Handled::Silence,
+            Err(Unanswerable::Ignored) => return Handled::Ignored,
             Err(Unanswerable::Error { id, flags, rcode }) => {
                 Builder::error(id, flags, rcode, out);
                 return Handled::Answered;
             }
         };
         if self.is_over_limit(&query, client, start, state, out) {
-            return if out.is_empty() { Handled::Silence } else { Handled::Answered };
+            return if out.is_empty() { Handled::Ignored } else { Handled::Answered };
         }
         match self.attempt(state, &query, client, &[], start, out) {
-            Step::Needs(_) => Handled::Later,
+            Step::Forward(_) => Handled::Deferred,
             Step::Done(rcode) => {
                 self.note(state, &query, client, rcode, out.len(), start);
                 Handled::Answered
@@ -141,13 +141,13 @@ impl Resolver {
         let start = Instant::now();
         let (mut known, mut out) = (Vec::new(), Vec::new());
         let Ok(query) = Query::parse(message) else { return out };
-        for _ in 0..MOST_QUESTIONS {
+        for _ in 0..MAX_UPSTREAM_QUERIES {
             match self.attempt(state, &query, client, &known, start, &mut out) {
                 Step::Done(rcode) => {
                     self.note(state, &query, client, rcode, out.len(), start);
                     return out;
                 }
-                Step::Needs(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
+                Step::Forward(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
             }
         }
         refuse(&query, Rcode::SERVER_FAILURE, &mut out);
@@ -189,7 +189,7 @@ impl Resolver {
     async fn ask_others(&self, key: &Key) -> Hit {
         let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
         let now = Instant::now();
-        if forwarder.is_hopeless(&key.name)
+        if forwarder.is_down(&key.name)
             && let Some(hit) = self.stale(key, now)
         {
             return hit;
@@ -238,7 +238,7 @@ impl Resolver {
 
     fn note(&self, state: &ThreadState, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
         let time = start.elapsed();
-        let asked = Asked {
+        let asked = Request {
             zone: self.zone_kind(&query.name),
             is_tcp: client.is_tcp,
             is_ipv6: client.address.is_ipv6(),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::resolve::{Client, Handled, Resolver};
 
 /// Connections at once; further ones wait to be accepted.
-const MOST_CONNECTIONS: usize = 1000;
+const MAX_CONNECTIONS: usize = 1000;
 /// Whoever does not ask within this time is sent away.
 const IDLE: Duration = Duration::from_secs(10);
 /// Whoever does not read an answer within this time, too.
@@ -30,7 +30,7 @@ pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Ha
 }
 
 async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut conversations = JoinSet::new();
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
@@ -60,8 +60,8 @@ async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolve
         timeout(IDLE, read(&mut stream, &mut message)).await??;
         match resolver.handle(&mut state, &message, client, &mut answer) {
             Handled::Answered => {}
-            Handled::Silence => return Ok(()),
-            Handled::Later => answer = resolver.finish(&mut state, &message, client).await,
+            Handled::Ignored => return Ok(()),
+            Handled::Deferred => answer = resolver.finish(&mut state, &message, client).await,
         }
         let length = (answer.len() as u16).to_be_bytes();
         let whole = [&length[..], &answer].concat();

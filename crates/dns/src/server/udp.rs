@@ -62,8 +62,8 @@ impl Worker {
         let client = Client { address: received.from, is_tcp: false };
         match self.resolver.handle(&mut self.state, message, client, &mut self.answer) {
             Handled::Answered => send(&self.socket, &self.answer, received),
-            Handled::Silence => {}
-            Handled::Later => self.hand_on(message.to_vec(), client, received),
+            Handled::Ignored => {}
+            Handled::Deferred => self.hand_on(message.to_vec(), client, received),
         }
     }
 

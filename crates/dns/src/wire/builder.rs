@@ -3,7 +3,7 @@
 use super::{Edns, HEADER, Name, Query, Rcode, flag, kind};
 
 /// Places of names that later names may point to; more than these are not remembered.
-const MOST_PLACES: usize = 48;
+const MAX_POINTERS: usize = 48;
 /// An OPT record without options.
 const OPT_LENGTH: usize = 11;
 /// What we can take by UDP ourselves, which nobody needs to know better.
@@ -28,7 +28,7 @@ pub struct Builder<'a> {
     edns: Option<Edns>,
     counts: [u16; 3],
     /// Where a name, or the rest of one, begins.
-    places: [u16; MOST_PLACES],
+    places: [u16; MAX_POINTERS],
     n_places: usize,
     last: Section,
 }
@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
             rcode: Rcode::NO_ERROR,
             edns: None,
             counts: [0; 3],
-            places: [0; MOST_PLACES],
+            places: [0; MAX_POINTERS],
             n_places: 0,
             last: Section::Answer,
         }
@@ -173,7 +173,7 @@ impl<'a> Builder<'a> {
     /// The name and each rest of it that begins before `end`.
     fn remember_until(&mut self, name: &[u8], start: usize, end: usize) {
         let mut place = 0;
-        while place < end && name[place] > 0 && start + place <= LAST_POINTER && self.n_places < MOST_PLACES {
+        while place < end && name[place] > 0 && start + place <= LAST_POINTER && self.n_places < MAX_POINTERS {
             self.places[self.n_places] = (start + place) as u16;
             self.n_places += 1;
             place += 1 + usize::from(name[place]);

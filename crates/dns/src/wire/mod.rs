@@ -78,7 +78,7 @@ impl Rcode {
     pub const NO_ERROR: Self = Self(0);
     pub const FORMAT_ERROR: Self = Self(1);
     pub const SERVER_FAILURE: Self = Self(2);
-    pub const NO_NAME: Self = Self(3);
+    pub const NX_DOMAIN: Self = Self(3);
     pub const NOT_IMPLEMENTED: Self = Self(4);
     pub const REFUSED: Self = Self(5);
     pub const BAD_VERSION: Self = Self(16);

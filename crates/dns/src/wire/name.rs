@@ -6,7 +6,7 @@ use std::fmt;
 const LONGEST: usize = 255;
 const LONGEST_LABEL: usize = 63;
 /// So many jumps are enough for any name that was not made to keep us busy.
-const MOST_JUMPS: usize = 32;
+const MAX_JUMPS: usize = 32;
 
 /// A whole name in lower case, in a place of fixed size, so that asking for one allocates nothing.
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("the name ends before its last label does")]
-    Cut,
+    Truncated,
     #[error("a label has more than 63 octets")]
     LongLabel,
     #[error("a label is empty")]
@@ -28,7 +28,7 @@ pub enum NameError {
     #[error("the name is compressed in a circle, or to a place after itself")]
     Loop,
     #[error("a label of a kind that nobody uses")]
-    StrangeLabel,
+    UnsupportedLabel,
 }
 
 impl Name {
@@ -51,7 +51,7 @@ impl Name {
     /// From octets that are a name already, such as those of a record.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, NameError> {
         let (name, end) = Self::read_plain(bytes, 0)?;
-        if end == bytes.len() { Ok(name) } else { Err(NameError::Cut) }
+        if end == bytes.len() { Ok(name) } else { Err(NameError::Truncated) }
     }
 
     fn push(&mut self, label: &[u8]) -> Result<(), NameError> {
@@ -78,9 +78,9 @@ impl Name {
     pub fn read_plain(message: &[u8], start: usize) -> Result<(Self, usize), NameError> {
         let mut end = start;
         loop {
-            let length = usize::from(*message.get(end).ok_or(NameError::Cut)?);
+            let length = usize::from(*message.get(end).ok_or(NameError::Truncated)?);
             if length > LONGEST_LABEL {
-                return Err(NameError::StrangeLabel);
+                return Err(NameError::UnsupportedLabel);
             }
             end += 1 + length;
             if end - start > LONGEST {
@@ -91,7 +91,7 @@ impl Name {
             }
         }
         let mut name = Self { length: 0, bytes: [0; LONGEST] };
-        name.extend(message.get(start..end).ok_or(NameError::Cut)?)?;
+        name.extend(message.get(start..end).ok_or(NameError::Truncated)?)?;
         Ok((name, end))
     }
 
@@ -100,7 +100,7 @@ impl Name {
     pub fn expand(message: &[u8], start: usize, into: &mut Vec<u8>) -> Result<usize, NameError> {
         let (mut place, mut floor, mut end) = (start, start, None);
         let before = into.len();
-        for _ in 0..=MOST_JUMPS {
+        for _ in 0..=MAX_JUMPS {
             match expand_labels(message, place, before, into)? {
                 Segment::End(after) => return Ok(end.unwrap_or(after)),
                 Segment::Jump { to, after } if to < floor => {
@@ -149,11 +149,11 @@ enum Segment {
 /// Labels up to the root or to a pointer.
 fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec<u8>) -> Result<Segment, NameError> {
     loop {
-        let length = *message.get(place).ok_or(NameError::Cut)?;
+        let length = *message.get(place).ok_or(NameError::Truncated)?;
         match length >> 6 {
             0 => {
                 let end = place + 1 + usize::from(length);
-                into.extend_from_slice(message.get(place..end).ok_or(NameError::Cut)?);
+                into.extend_from_slice(message.get(place..end).ok_or(NameError::Truncated)?);
                 if into.len() - before > LONGEST {
                     return Err(NameError::LongName);
                 }
@@ -163,10 +163,10 @@ fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec
                 place = end;
             }
             3 => {
-                let low = *message.get(place + 1).ok_or(NameError::Cut)?;
+                let low = *message.get(place + 1).ok_or(NameError::Truncated)?;
                 return Ok(Segment::Jump { to: usize::from(length & 0x3f) << 8 | usize::from(low), after: place + 2 });
             }
-            _ => return Err(NameError::StrangeLabel),
+            _ => return Err(NameError::UnsupportedLabel),
         }
     }
 }

@@ -29,19 +29,19 @@ pub struct Edns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswerable {
     /// Not a question at all: an answer would only help somebody to have us send packets to others.
-    Silence,
+    Ignored,
     /// The error that the sender is told.
     Error { id: u16, flags: u16, rcode: Rcode },
 }
 
 /// More records than this in a question are not looked at: one is usual.
-const MOST_RECORDS: u16 = 16;
+const MAX_RECORDS: u16 = 16;
 
 impl<'a> Query<'a> {
     pub fn parse(message: &'a [u8]) -> Result<Self, Unanswerable> {
-        let (id, flags) = word(message, 0).zip(word(message, 2)).ok_or(Unanswerable::Silence)?;
+        let (id, flags) = word(message, 0).zip(word(message, 2)).ok_or(Unanswerable::Ignored)?;
         if message.len() < HEADER || flags & flag::RESPONSE != 0 {
-            return Err(Unanswerable::Silence);
+            return Err(Unanswerable::Ignored);
         }
         let error = |rcode| Unanswerable::Error { id, flags, rcode };
         if flags & flag::OPCODE != 0 {
@@ -87,7 +87,7 @@ impl<'a> Query<'a> {
 /// Walks over all records. `None` if they are not what the header promises, or there are two OPT records.
 fn find_edns(message: &[u8], mut place: usize, records: u16) -> Option<Option<Edns>> {
     let mut found = None;
-    for _ in 0..records.min(MOST_RECORDS) {
+    for _ in 0..records.min(MAX_RECORDS) {
         let is_root = *message.get(place)? == 0;
         place = skip_name(message, place)?;
         let (kind, class) = word(message, place).zip(word(message, place + 2))?;

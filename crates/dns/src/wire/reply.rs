@@ -4,7 +4,7 @@ use super::builder::Data;
 use super::{Builder, HEADER, Name, NameError, Rcode, Section, double_word, flag, kind, word};
 
 /// Records beyond these are not believed to be an honest answer.
-const MOST_RECORDS: usize = 2048;
+const MAX_RECORDS: usize = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -30,7 +30,7 @@ pub struct Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     #[error("the answer is shorter than it says")]
-    Cut,
+    Truncated,
     #[error("the answer is to another question")]
     OtherQuestion,
     #[error("the answer is to the question, but in another case")]
@@ -44,17 +44,17 @@ pub enum ReplyError {
 impl Reply {
     /// Reads an answer to the question that was sent with this id: name, type and class must be the very same octets.
     pub fn parse(message: &[u8], id: u16, question: &[u8]) -> Result<Self, ReplyError> {
-        let (their_id, flags) = word(message, 0).zip(word(message, 2)).ok_or(ReplyError::Cut)?;
+        let (their_id, flags) = word(message, 0).zip(word(message, 2)).ok_or(ReplyError::Truncated)?;
         let counts = [4, 6, 8, 10].map(|place| word(message, place).map(usize::from));
         let [Some(questions), Some(answers), Some(authorities), Some(additional)] = counts else {
-            return Err(ReplyError::Cut);
+            return Err(ReplyError::Truncated);
         };
         let is_answer = flags & flag::RESPONSE != 0 && flags & flag::OPCODE == 0;
         if their_id != id || !is_answer || questions != 1 {
             return Err(ReplyError::OtherQuestion);
         }
         check_question(message, question)?;
-        if answers + authorities + additional > MOST_RECORDS {
+        if answers + authorities + additional > MAX_RECORDS {
             return Err(ReplyError::TooMany);
         }
         let mut reply = Self { flags, rcode: flags & 0x0f, ..Self::default() };
@@ -105,7 +105,7 @@ impl Record {
 }
 
 fn check_question(message: &[u8], question: &[u8]) -> Result<(), ReplyError> {
-    let theirs = message.get(HEADER..HEADER + question.len()).ok_or(ReplyError::Cut)?;
+    let theirs = message.get(HEADER..HEADER + question.len()).ok_or(ReplyError::Truncated)?;
     if theirs == question {
         return Ok(());
     }
@@ -124,10 +124,10 @@ fn read_records(message: &[u8], mut place: usize, count: usize, into: &mut Vec<R
 fn read_record(message: &[u8], place: usize) -> Result<(Record, usize), ReplyError> {
     let mut owner = Vec::new();
     let place = Name::expand(message, place, &mut owner)?;
-    let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Cut)?;
-    let (ttl, length) = double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Cut)?;
+    let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Truncated)?;
+    let (ttl, length) = double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Truncated)?;
     let (start, end) = (place + 10, place + 10 + usize::from(length));
-    message.get(start..end).ok_or(ReplyError::Cut)?;
+    message.get(start..end).ok_or(ReplyError::Truncated)?;
     // A time to live with its highest bit set counts as none (RFC 2181); an OPT record uses the field otherwise.
     let ttl = if ttl > i32::MAX as u32 && kind != kind::OPT { 0 } else { ttl };
     let data = read_data(message, kind, start, end)?;
@@ -145,14 +145,14 @@ fn read_data(message: &[u8], kind: u16, start: usize, end: usize) -> Result<Box<
     };
     // The message goes on behind the record, but its names must not.
     let message = &message[..end];
-    let mut data = message.get(start..start + fixed).ok_or(ReplyError::Cut)?.to_vec();
+    let mut data = message.get(start..start + fixed).ok_or(ReplyError::Truncated)?.to_vec();
     let mut place = start + fixed;
     for _ in 0..names {
         place = Name::expand(message, place, &mut data)?;
     }
-    let rest = message.get(place..).ok_or(ReplyError::Cut)?;
+    let rest = message.get(place..).ok_or(ReplyError::Truncated)?;
     if kind != kind::SOA && !rest.is_empty() {
-        return Err(ReplyError::Cut);
+        return Err(ReplyError::Truncated);
     }
     data.extend_from_slice(rest);
     Ok(data.into())

@@ -38,7 +38,7 @@ pub enum Place<'a> {
 }
 
 /// At most: two labels of a port, service, namespace, and `svc`. One more is too many.
-const MOST_LABELS: usize = 6;
+const MAX_LABELS: usize = 6;
 
 impl Zone {
     /// The zone of ours that a name is in, and what the name stands for there. `None` for names that are not ours.
@@ -54,9 +54,9 @@ impl Zone {
     }
 
     fn place_within<'a>(&'a self, prefix: &'a [u8]) -> Place<'a> {
-        let mut labels: [&[u8]; MOST_LABELS] = [b""; MOST_LABELS];
+        let mut labels: [&[u8]; MAX_LABELS] = [b""; MAX_LABELS];
         let mut n_labels = 0;
-        for label in Labels::of(prefix).take(MOST_LABELS) {
+        for label in Labels::of(prefix).take(MAX_LABELS) {
             labels[n_labels] = label;
             n_labels += 1;
         }
