@@ -80,7 +80,7 @@ struct Entry {
 }
 
 /// So many closed listeners may wait for somebody to read their last figures.
-const MOST_CLOSED: usize = 1024;
+const MAX_CLOSED: usize = 1024;
 
 impl Ledger {
     /// The tally of a listener. One that comes back before its last connection has ended goes on counting.
@@ -93,8 +93,8 @@ impl Ledger {
 
     pub(crate) fn close(&self, name: &str) {
         let mut entries = self.entries();
-        if entries.values().filter(|entry| entry.is_over()).count() >= MOST_CLOSED {
-            entries.retain(|_, entry| !entry.is_over());
+        if entries.values().filter(|entry| entry.is_finished()).count() >= MAX_CLOSED {
+            entries.retain(|_, entry| !entry.is_finished());
         }
         if let Some(entry) = entries.get_mut(name) {
             entry.is_open = false;
@@ -105,7 +105,7 @@ impl Ledger {
     pub(crate) fn read(&self) -> Vec<(String, Counters)> {
         let mut entries = self.entries();
         let figures = entries.iter().map(|(name, entry)| (name.clone(), entry.tally.read())).collect();
-        entries.retain(|_, entry| !entry.is_over());
+        entries.retain(|_, entry| !entry.is_finished());
         figures
     }
 
@@ -115,7 +115,7 @@ impl Ledger {
 }
 
 impl Entry {
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         !self.is_open && self.tally.active.get() == 0
     }
 }

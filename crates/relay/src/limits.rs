@@ -11,7 +11,7 @@ const UDP_IDLE: Duration = Duration::from_millis(250);
 const RESERVED_DESCRIPTORS: usize = 512;
 
 /// With fewer, connections would wait for each other.
-const FEWEST_PIPES: usize = 32;
+const MIN_PIPES: usize = 32;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -39,7 +39,7 @@ pub(crate) struct Shares {
 
 /// How many listeners there may be: half of all descriptors, so that their connections have some, too, and so has the
 /// rest of the process.
-pub(crate) fn most_listeners(descriptors: usize) -> usize {
+pub(crate) fn max_listeners(descriptors: usize) -> usize {
     descriptors / 2
 }
 
@@ -48,9 +48,9 @@ impl Shares {
     /// have bytes under way unless fewer connections were asked for.
     pub(crate) fn of(descriptors: usize, wanted: usize) -> Self {
         let spare = descriptors - RESERVED_DESCRIPTORS.min(descriptors / 4);
-        let most = if wanted == usize::MAX { spare / 3 } else { spare.saturating_sub(2 * FEWEST_PIPES) / 2 };
+        let most = if wanted == usize::MAX { spare / 3 } else { spare.saturating_sub(2 * MIN_PIPES) / 2 };
         let connections = wanted.min(most).max(1);
-        let pipes = (spare.saturating_sub(2 * connections) / 2).max(FEWEST_PIPES);
+        let pipes = (spare.saturating_sub(2 * connections) / 2).max(MIN_PIPES);
         Shares { connections, pipes }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn listeners_leave_room_for_connections() {
         let descriptors = 20_000;
-        let left = descriptors - most_listeners(descriptors);
+        let left = descriptors - max_listeners(descriptors);
         assert_eq!(Shares::of(left, usize::MAX).connections, 3_162);
     }
 
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(Shares::of(20_000, 100).connections, 100);
         assert_eq!(Shares::of(20_000, 9_700).connections, 9_700);
         assert_eq!(Shares::of(20_000, 50_000).connections, 9_712);
-        assert_eq!(Shares::of(64, usize::MAX), Shares { connections: 16, pipes: FEWEST_PIPES });
+        assert_eq!(Shares::of(64, usize::MAX), Shares { connections: 16, pipes: MIN_PIPES });
     }
 }

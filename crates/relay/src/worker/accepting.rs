@@ -23,7 +23,7 @@ use crate::counters::Tally;
 const AT_ONCE: usize = 64;
 
 /// How long to wait for descriptors that somebody else in the process has.
-pub(super) const BEFORE_TRYING_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
@@ -34,16 +34,16 @@ pub(super) struct Listener {
     pub(super) has_targets: bool,
     pub(super) tally: Arc<Tally>,
     /// Clients who are looking for an endpoint.
-    pub(super) visitors: usize,
+    pub(super) pending_clients: usize,
 }
 
 enum Accepted {
     Client(OwnedFd, SocketAddr),
     /// This one has gone already; there may be others.
-    Gone,
-    Nobody,
+    Failed,
+    WouldBlock,
     /// There are no descriptors, or the socket does not listen for a reason that only its other owners know.
-    NotNow,
+    Exhausted,
 }
 
 impl Worker {
@@ -52,14 +52,14 @@ impl Worker {
         if let Err(error) = self.poller.watch_for_input(socket, Source::Listener(key)) {
             tracing::warn!(%error, "a listening socket cannot be watched now; trying again");
             self.paused.push_back(key);
-            self.timers.set(self.now + BEFORE_TRYING_AGAIN, Alarm::TryAgain);
+            self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
         }
     }
 
     pub(super) fn receive_clients(&mut self, key: Key) {
         match self.listeners.get(key).map(|listener| listener.protocol) {
             Some(Protocol::Tcp) => self.accept_some(key),
-            Some(Protocol::Udp) => self.pass_questions(key),
+            Some(Protocol::Udp) => self.relay_to_endpoints(key),
             // No SCTP listener is ever opened.
             Some(Protocol::Sctp) | None => {}
         }
@@ -71,11 +71,11 @@ impl Worker {
                 return self.pause(key);
             }
             match self.accept(key) {
-                Accepted::Client(socket, address) => self.welcome(key, socket, address),
-                Accepted::Gone => {}
-                Accepted::Nobody => return,
-                Accepted::NotNow => {
-                    self.timers.set(self.now + BEFORE_TRYING_AGAIN, Alarm::TryAgain);
+                Accepted::Client(socket, address) => self.admit(key, socket, address),
+                Accepted::Failed => {}
+                Accepted::WouldBlock => return,
+                Accepted::Exhausted => {
+                    self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
                     return self.pause(key);
                 }
             }
@@ -89,37 +89,37 @@ impl Worker {
         }
         loop {
             match self.accept(key) {
-                Accepted::Client(socket, address) => self.welcome(key, socket, address),
-                Accepted::Gone => {}
-                Accepted::Nobody | Accepted::NotNow => return,
+                Accepted::Client(socket, address) => self.admit(key, socket, address),
+                Accepted::Failed => {}
+                Accepted::WouldBlock | Accepted::Exhausted => return,
             }
         }
     }
 
     fn accept(&self, key: Key) -> Accepted {
         let Some(socket) = self.listeners.get(key).and_then(|listener| listener.socket.as_ref()) else {
-            return Accepted::Nobody;
+            return Accepted::WouldBlock;
         };
         match acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((client, address)) => match address.map(SocketAddr::try_from) {
                 Some(Ok(address)) => Accepted::Client(client, address),
-                _ => Accepted::Gone,
+                _ => Accepted::Failed,
             },
-            Err(Errno::AGAIN) => Accepted::Nobody,
-            Err(error) if is_shortage(error) || error == Errno::INVAL => Accepted::NotNow,
+            Err(Errno::AGAIN) => Accepted::WouldBlock,
+            Err(error) if is_shortage(error) || error == Errno::INVAL => Accepted::Exhausted,
             // The kernel hands out errors of clients that have already failed.
-            Err(_) => Accepted::Gone,
+            Err(_) => Accepted::Failed,
         }
     }
 
-    fn welcome(&mut self, key: Key, client: OwnedFd, address: SocketAddr) {
+    fn admit(&mut self, key: Key, client: OwnedFd, address: SocketAddr) {
         let Some(listener) = self.listeners.get(key) else { return };
         if self.limits.only_redirected && !is_redirected(&client, address, listener.port) {
             reset_on_close(&client);
             return;
         }
         let tally = Arc::clone(&listener.tally);
-        self.has_begun(&tally);
+        self.connection_started(&tally);
         self.find_endpoint(key, client, address, tally);
     }
 
@@ -131,7 +131,7 @@ impl Worker {
         }
         listener.tally.refused_at_limit.add(1);
         self.paused.push_back(key);
-        self.warnings.at_limit(self.now, self.most_connections);
+        self.warnings.at_limit(self.now, self.max_connections);
     }
 
     /// One at a time: the first that has clients fills the room again.
@@ -144,7 +144,7 @@ impl Worker {
     }
 
     /// Leaves the socket to others, if there are any.
-    pub(super) fn let_go(&mut self, key: Key) {
+    pub(super) fn release(&mut self, key: Key) {
         if let Some(socket) = self.listeners.get_mut(key).and_then(|listener| listener.socket.take()) {
             // A duplicate elsewhere would keep it among those that are waited for.
             self.poller.forget(&*socket);
@@ -153,26 +153,26 @@ impl Worker {
     }
 
     pub(super) fn remove_if_unused(&mut self, key: Key) {
-        let is_unused = |listener: &Listener| listener.socket.is_none() && listener.visitors == 0;
+        let is_unused = |listener: &Listener| listener.socket.is_none() && listener.pending_clients == 0;
         if self.listeners.get(key).is_some_and(is_unused) {
             self.listeners.remove(key);
         }
     }
 
-    pub(super) fn forget_old_clients(&mut self) {
+    pub(super) fn expire_affinity(&mut self) {
         let now = self.now;
-        self.listeners.iter_mut().for_each(|listener| listener.choice.forget_old(now));
+        self.listeners.iter_mut().for_each(|listener| listener.choice.expire(now));
     }
 }
 
 /// Whether a packet rule brought the client here, and it had asked for another address.
 fn is_redirected(socket: &OwnedFd, client: SocketAddr, own_port: u16) -> bool {
-    let asked_for = match client {
+    let original = match client {
         SocketAddr::V4(_) => ip_original_dst(socket).map(SocketAddr::V4),
         SocketAddr::V6(_) => ipv6_original_dst(socket).map(SocketAddr::V6),
     };
     // Without connection tracking nothing is redirected.
-    asked_for.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
+    original.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
 }
 
 fn local_address(socket: &OwnedFd) -> IpAddr {
@@ -186,11 +186,11 @@ pub(super) struct Warnings {
     last: Option<Instant>,
 }
 
-const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Warnings {
     pub(super) fn at_limit(&mut self, now: Instant, connections: usize) {
-        if self.last.is_none_or(|last| now >= last + BETWEEN_WARNINGS) {
+        if self.last.is_none_or(|last| now >= last + WARNING_INTERVAL) {
             self.last = Some(now);
             tracing::warn!(connections, "too many connections: new ones wait until others end");
         }

@@ -12,10 +12,10 @@ pub(crate) struct Choice {
     affinity: Option<Duration>,
     /// Whose turn it is.
     next: usize,
-    clients: HashMap<IpAddr, Bound>,
+    clients: HashMap<IpAddr, Affinity>,
 }
 
-struct Bound {
+struct Affinity {
     endpoint: SocketAddr,
     until: Instant,
 }
@@ -44,7 +44,7 @@ impl Choice {
     /// The client has got this endpoint.
     pub(crate) fn bind(&mut self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
         if let Some(affinity) = self.affinity {
-            self.clients.insert(client, Bound { endpoint, until: now + affinity });
+            self.clients.insert(client, Affinity { endpoint, until: now + affinity });
         }
     }
 
@@ -57,7 +57,7 @@ impl Choice {
         Some(self.endpoints[found])
     }
 
-    pub(crate) fn forget_old(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         self.clients.retain(|_, bound| now < bound.until);
     }
 }

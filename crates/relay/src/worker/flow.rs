@@ -35,7 +35,7 @@ pub(crate) enum Pace {
     /// One of the sockets will tell when there is more to do.
     Waiting,
     /// There is more to do when there is a pipe.
-    Starving,
+    NeedsPipe,
     /// There is more to do, but others come first.
     Unfinished,
 }
@@ -68,7 +68,7 @@ impl Flow {
             *moved += written.unwrap_or(0) as u64;
             if !has_read && written.is_none() {
                 self.rest(sink, pipes);
-                return Ok(if self.lacks_pipe { Pace::Starving } else { Pace::Waiting });
+                return Ok(if self.lacks_pipe { Pace::NeedsPipe } else { Pace::Waiting });
             }
         }
         Ok(Pace::Unfinished)
@@ -218,7 +218,7 @@ mod tests {
         let (mut stage, mut pipes) = (Stage::set(), Pipes::new(1));
         stage.writer.write_all(b"hello").unwrap();
         let pipe = pipes.take().unwrap();
-        assert_eq!(stage.run(&mut pipes), Ok(Pace::Starving));
+        assert_eq!(stage.run(&mut pipes), Ok(Pace::NeedsPipe));
         pipes.give_back(pipe);
         assert_eq!((stage.run(&mut pipes), stage.moved), (Ok(Pace::Waiting), 5));
     }

@@ -16,7 +16,7 @@ use super::timers::Alarm;
 use crate::counters::Tally;
 
 /// How long to wait for a pipe that nobody gives back.
-const WITHOUT_PIPE: Duration = Duration::from_millis(100);
+const PIPE_RETRY: Duration = Duration::from_millis(100);
 
 impl Worker {
     /// Brings a client and its server together.
@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// Does what can be done after the kernel has told something about a side.
-    pub(super) fn attend(&mut self, key: Key, side: Side, flags: EventFlags) {
+    pub(super) fn on_event(&mut self, key: Key, side: Side, flags: EventFlags) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.note(side, flags);
         if flags.contains(EventFlags::ERR) {
@@ -46,27 +46,27 @@ impl Worker {
     fn advance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let outcome = connection.run(&mut self.pipes);
-        connection.is_queued = matches!(outcome, Ok(Pace::Unfinished | Pace::Starving));
+        connection.is_queued = matches!(outcome, Ok(Pace::Unfinished | Pace::NeedsPipe));
         match outcome {
             Ok(Pace::Waiting) if connection.is_finished() => self.end(key),
             Ok(Pace::Waiting) => {}
             Ok(Pace::Unfinished) => self.queue.push_back(key),
-            Ok(Pace::Starving) => self.wait_for_pipe(key),
+            Ok(Pace::NeedsPipe) => self.wait_for_pipe(key),
             Err(side) => self.reset(key, side),
         }
     }
 
     fn wait_for_pipe(&mut self, key: Key) {
-        if self.starving.is_empty() {
-            self.timers.set(self.now + WITHOUT_PIPE, Alarm::TryAgain);
+        if self.waiting_for_pipe.is_empty() {
+            self.timers.set(self.now + PIPE_RETRY, Alarm::Retry);
         }
-        self.starving.push_back(key);
+        self.waiting_for_pipe.push_back(key);
     }
 
     /// Gives everybody in the queue one turn.
-    pub(super) fn continue_queued(&mut self) {
-        let fed = self.pipes.left().min(self.starving.len());
-        self.queue.extend(self.starving.drain(..fed));
+    pub(super) fn run_queued(&mut self) {
+        let ready = self.pipes.left().min(self.waiting_for_pipe.len());
+        self.queue.extend(self.waiting_for_pipe.drain(..ready));
         for _ in 0..self.queue.len() {
             if let Some(key) = self.queue.pop_front() {
                 self.advance(key);
@@ -84,7 +84,7 @@ impl Worker {
     fn end(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
         let tally = connection.close(&mut self.pipes);
-        self.is_over(&tally);
+        self.connection_ended(&tally);
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Pipe {
 }
 
 /// So many are kept though nobody needs them now.
-const MOST_IDLE: usize = 64;
+const MAX_IDLE: usize = 64;
 
 pub(crate) struct Pipes {
     idle: Vec<Pipe>,
@@ -38,7 +38,7 @@ impl Pipes {
     /// Takes back an empty pipe.
     pub(crate) fn give_back(&mut self, pipe: Pipe) {
         self.taken -= 1;
-        if self.idle.len() < MOST_IDLE {
+        if self.idle.len() < MAX_IDLE {
             self.idle.push(pipe);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) enum Source {
     Server(Key),
     Association(Key),
     /// Another thread has asked for something.
-    Request,
+    Command,
 }
 
 impl Source {
@@ -31,7 +31,7 @@ impl Source {
             Source::Client(key) => (2, key.number()),
             Source::Server(key) => (3, key.number()),
             Source::Association(key) => (4, key.number()),
-            Source::Request => (5, 0),
+            Source::Command => (5, 0),
         };
         EventData::new_u64(kind << 60 | number)
     }
@@ -44,7 +44,7 @@ impl Source {
             2 => Source::Client(key),
             3 => Source::Server(key),
             4 => Source::Association(key),
-            _ => Source::Request,
+            _ => Source::Command,
         }
     }
 }
@@ -57,7 +57,7 @@ const STREAM: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlag
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
 /// What has happened at one look.
@@ -80,14 +80,14 @@ impl Events {
 impl Poller {
     pub(crate) fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &bell, Source::Request.token(), EventFlags::IN | EventFlags::ET)?;
-        Ok(Poller { epoll, bell: Arc::new(bell) })
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &waker, Source::Command.token(), EventFlags::IN | EventFlags::ET)?;
+        Ok(Poller { epoll, waker: Arc::new(waker) })
     }
 
     /// What other threads ring: eight bytes that make `wait` return.
-    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.bell)
+    pub(crate) fn waker(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.waker)
     }
 
     /// Looks until something has happened, or for that time.
@@ -139,7 +139,7 @@ mod tests {
     fn a_token_is_read_as_it_was_written() {
         let key = Key::of_number(0x0abc_def1_2345_6789);
         let kinds = [Source::Listener, Source::Dial, Source::Client, Source::Server, Source::Association];
-        for source in kinds.map(|kind| kind(key)).into_iter().chain([Source::Request]) {
+        for source in kinds.map(|kind| kind(key)).into_iter().chain([Source::Command]) {
             assert_eq!(Source::of_token(source.token().u64()), source);
         }
     }

@@ -17,7 +17,7 @@ pub(crate) enum Alarm {
     /// Nobody can be on the way to this listener any more.
     Closed(Key),
     /// There may be descriptors again.
-    TryAgain,
+    Retry,
     /// Memories may have faded.
     Sweep,
 }
@@ -54,9 +54,9 @@ mod tests {
         let later = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::new();
         timers.set(later(2), Alarm::Sweep);
-        timers.set(later(1), Alarm::TryAgain);
+        timers.set(later(1), Alarm::Retry);
         assert_eq!(timers.take_due(start), None);
         assert_eq!(timers.next_in(start), Some(Duration::from_secs(1)));
-        assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::TryAgain), Some(Alarm::Sweep), None]);
+        assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::Retry), Some(Alarm::Sweep), None]);
     }
 }
