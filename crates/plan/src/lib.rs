@@ -1,7 +1,7 @@
 //! DECISIONS: what must happen to traffic on this node.
 //!
-//! Every rule of Service semantics lives here, once, for all modes: which endpoints are usable, which addresses lead to
-//! them, whose source address is rewritten, what is refused and why. [`plan`] is pure and total, and its cost follows
+//! Every rule of Service semantics is here, once, for all modes: which endpoints are usable, which addresses lead to
+//! them, which sources are masqueraded, what is refused and why. [`plan`] is pure and total, and its cost follows
 //! what changed since the previous plan, not the size of the cluster.
 #![forbid(unsafe_code)]
 
@@ -41,13 +41,13 @@ pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};
 pub struct Plan {
     pub node: Arc<NodePlan>,
     pub services: OrdMap<PortKey, Arc<ServicePlan>>,
-    /// Who asked for which address and port; the first of those who ask for the same one gets it.
+    /// All claims to addresses and ports; of several claims to the same one, the first wins.
     pub claims: Claims,
-    /// What load balancers may ask this node about its Services, in each of their families.
+    /// The health checks that this node answers, for each family of a Service.
     pub health_checks: OrdMap<(ServiceName, Family), HealthCheck>,
-    /// How many endpoints all Service ports have together.
+    /// The number of endpoints of all Service ports.
     endpoints: usize,
-    /// The facts that this plan was made from, to find what the next snapshot changes.
+    /// The snapshot behind this plan, to find what the next snapshot changes.
     facts: Snapshot,
 }
 
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// Two plans are the same when they decide the same; the facts behind them may differ in what does not matter.
+/// Two plans are equal if their decisions are; the snapshots may differ in what does not matter.
 impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
         self.node == other.node
@@ -67,7 +67,7 @@ impl PartialEq for Plan {
     }
 }
 
-/// Decides anew what the snapshot changes against the previous plan, and keeps the rest.
+/// Plans what the snapshot changes against the previous plan, and keeps the rest.
 pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     let mut node = NodePlan::decide(snapshot, config);
     node.is_large = previous.node.is_large;
@@ -82,7 +82,7 @@ pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     next
 }
 
-/// As kube-proxy has it.
+/// The same threshold as kube-proxy.
 const LARGE: usize = 1000;
 
 impl Plan {
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Renews what a Service claims, and notes every other Service whose claims this touches.
+    /// Replaces the claims of a Service, and collects every other Service that this affects.
     fn update_claims(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
         let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
         for claim in old {
