@@ -43,7 +43,7 @@ impl Question<'_> {
         }
     }
 
-    /// Each question begins with another endpoint, so that clients that take the first share them evenly.
+    /// Each query starts with another endpoint, so that clients that use the first address spread evenly.
     fn take_turns(&self, entry: &Entry, builder: &mut Builder<'_>) {
         match self.wanted() {
             Family::V4 => self.all(turned(&entry.endpoints.v4, self.turn).map(|it| IpAddr::V4(*it)), builder),
@@ -65,7 +65,7 @@ fn turned<T>(items: &[T], turn: u32) -> impl Iterator<Item = &T> {
     after.iter().chain(before)
 }
 
-/// In order, each once.
+/// Sorted, without duplicates.
 pub(super) fn unique<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.sort_unstable();

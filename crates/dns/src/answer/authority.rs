@@ -1,11 +1,11 @@
-//! SOA and NS: who is responsible for a zone.
+//! SOA and NS records: the authority for a zone.
 
 use std::net::IpAddr;
 
 use super::Question;
 use crate::wire::{Builder, Data, Name, Section, kind};
 
-/// What a secondary server should do, in seconds: look again, try again, give up.
+/// Timers for secondary servers, in seconds: refresh, retry, expire.
 const REFRESH: u32 = 7200;
 const RETRY: u32 = 1800;
 const EXPIRE: u32 = 86_400;
@@ -29,7 +29,7 @@ impl Question<'_> {
         Name::from_labels([&b"ns"[..], b"dns"], self.apex).ok()
     }
 
-    /// The Services that lead to this very server; without any, a name that leads to its addresses.
+    /// The Services that lead to this server; without any, a name with the server's own addresses.
     pub(super) fn name_servers(&self, builder: &mut Builder<'_>) {
         let servers = self.servers();
         let mut names: Vec<&Name> = servers.iter().map(|(name, _)| name).collect();

@@ -1,5 +1,5 @@
-//! One question to one server, so that nobody else can answer it: a new port and a new id for each, and a name in a
-//! case that only the right one has seen.
+//! One query to one upstream, protected against spoofed answers: each has a new source port, a new id, and a name in
+//! random case (0x20 encoding).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,9 +14,10 @@ use crate::cache::Key;
 use crate::random::random_bytes;
 use crate::wire::{CLASS_IN, HEADER, Reply, ReplyError, flag, kind};
 
-/// What we can take in one datagram without fragments.
+/// The largest datagram that arrives without fragmentation.
 const OWN_SIZE: u16 = 1232;
-/// Datagrams that are no answer: somebody tries to guess. Then TCP, which cannot be guessed, must do.
+/// Datagrams that do not match the query: an attacker may be guessing. The query is then repeated over TCP, which
+/// cannot be spoofed this way.
 const MAX_FORGERIES: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub(super) enum ExchangeError {
     Reply(#[from] ReplyError),
 }
 
-/// A question as it is sent, and what the answer must repeat.
+/// A query as it is sent, and what the answer must repeat.
 struct Sent {
     id: u16,
     message: Vec<u8>,
@@ -61,7 +62,7 @@ impl Sent {
     }
 }
 
-/// A length is below 64 and therefore no letter.
+/// A length is below 64 and therefore never a letter.
 fn shuffle_case(name: &mut [u8]) {
     let dice: [u8; 32] = random_bytes();
     for (index, byte) in name.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_alphabetic()) {
@@ -71,7 +72,7 @@ fn shuffle_case(name: &mut [u8]) {
     }
 }
 
-/// By UDP, and by TCP if the answer is too long for that or in doubt.
+/// Over UDP, and over TCP if the answer is truncated or suspicious.
 pub(super) async fn ask(
     server: SocketAddr,
     key: &Key,
@@ -83,7 +84,7 @@ pub(super) async fn ask(
         let asked = timeout(config.server_timeout, by_udp(server, &sent)).await;
         match asked.map_err(|_| ExchangeError::Late(config.server_timeout))? {
             Ok(reply) if !reply.is_truncated() => return Ok(reply),
-            // A server that forgets the case is believed where it cannot be impersonated.
+            // A server that does not preserve the case is trusted over TCP, where it cannot be spoofed.
             Ok(_) | Err(ExchangeError::Reply(_)) => {}
             Err(error) => return Err(error),
         }
@@ -104,7 +105,7 @@ async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError>
         let length = socket.recv(&mut buffer).await?;
         match sent.read(&buffer[..length]) {
             Ok(reply) => return Ok(reply),
-            // The id and the port are right: this is the server, with an answer that makes no sense.
+            // The id and the port match: this is the server, with an invalid answer.
             Err(error) if error != ReplyError::OtherQuestion => return Err(error.into()),
             Err(error) => doubt = error,
         }

@@ -1,4 +1,4 @@
-//! One server to ask, and whether it answers.
+//! One upstream server and its health.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::{ForwardConfig, exchange};
 use crate::cache::Key;
 use crate::wire::{Name, kind};
 
-/// Between two probes of a server that does not answer.
+/// The interval between probes of an upstream that is down.
 const BETWEEN_PROBES: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    /// In a row.
+    /// Consecutive failures.
     failures: AtomicU32,
     pub(crate) failed_probes: AtomicU64,
 }
@@ -33,12 +33,12 @@ impl Upstream {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// How many failures that makes.
+    /// Returns the number of consecutive failures.
     pub(crate) fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Any answer to a question about the root will do. Whoever succeeds meanwhile ends this, too.
+    /// Any answer to a query for the root is a success. A successful client query ends the probes, too.
     pub(crate) async fn probe_until_answer(self: Arc<Self>, config: ForwardConfig) {
         let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
         while self.is_down(config.max_fails) {
@@ -48,6 +48,6 @@ impl Upstream {
                 Err(_) => _ = self.failed_probes.fetch_add(1, Ordering::Relaxed),
             }
         }
-        tracing::info!("the DNS server {} answers again", self.address);
+        tracing::info!("upstream DNS server {} answers again", self.address);
     }
 }

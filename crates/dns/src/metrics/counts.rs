@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::count;
 use crate::wire::{Rcode, kind};
 
-/// Types that are counted by themselves; all others are one.
+/// Record types that are counted separately; all others are counted together.
 pub(crate) const KINDS: [u16; 12] = [
     kind::A,
     kind::AAAA,
@@ -31,7 +31,7 @@ pub(crate) const RCODES: [Rcode; 7] = [
     Rcode::BAD_VERSION,
 ];
 
-/// CoreDNS's bounds: from a quarter of a millisecond, doubling.
+/// The bucket bounds of CoreDNS: from 0.25 ms, doubling.
 const N_TIMES: usize = 16;
 const SHORTEST: Duration = Duration::from_micros(250);
 pub(crate) const SIZES: [u64; 14] =
@@ -48,7 +48,7 @@ impl ZoneKind {
     pub(crate) const ALL: [Self; 3] = [Self::Cluster, Self::Reverse, Self::Other];
 }
 
-/// What one question was like.
+/// The properties of one query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) zone: ZoneKind,
@@ -59,7 +59,7 @@ pub(crate) struct Request {
     pub(crate) size: usize,
 }
 
-/// Times in buckets, or sizes.
+/// A histogram of durations or sizes.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     pub(crate) buckets: [AtomicU64; N_TIMES + 1],

@@ -1,5 +1,5 @@
-//! One attempt at an answer, with what is known so far. It waits for nobody: if others must be asked, it says whom about,
-//! and is made again when they have answered.
+//! One attempt to answer a query with what is known so far. It never blocks: if a name must be forwarded, it returns
+//! the name, and the attempt is repeated when the upstream has answered.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::zone::{Zone, reverse_zones};
 
 pub(super) enum Step {
     Done(Rcode),
-    /// The name must be asked for elsewhere.
+    /// The name must be forwarded first.
     Forward(Box<Name>),
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Attempt<'a> {
     pub(super) zone: Option<&'a Zone>,
     pub(super) query: &'a Query<'a>,
     pub(super) client: Client,
-    /// What others have said to this question already.
+    /// Upstream answers that were obtained for this query already.
     pub(super) known: &'a [(Name, Hit)],
     pub(super) now: Instant,
     pub(super) turn: u32,
@@ -61,7 +61,7 @@ impl Attempt<'_> {
         done(builder)
     }
 
-    /// A name of ours of which nothing is known yet may well exist.
+    /// Before the first sync, a name in our zones may well exist: the answer is SERVFAIL, not NXDOMAIN.
     fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
         let config = &self.resolver.config.zone;
         let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
@@ -72,7 +72,7 @@ impl Attempt<'_> {
         self.others(&self.query.name, builder)
     }
 
-    /// What was written so far is of no use.
+    /// Discards the records that were written so far.
     fn elsewhere(&self, name: &Name, out: &mut Vec<u8>) -> Step {
         self.others(name, self.builder(out))
     }
@@ -92,7 +92,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The alias is written; its target's records follow, if anybody can be asked for them.
+    /// Writes the alias, and the records of its target if there is an upstream for them.
     pub(super) fn alias(&self, target: &Name, mut builder: Builder<'_>) -> Step {
         let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
         if self.query.kind == crate::wire::kind::CNAME || !can_ask {
@@ -113,7 +113,7 @@ impl Attempt<'_> {
         hit.reply.write(builder, hit.age);
     }
 
-    /// What others have said just now, or a while ago.
+    /// An upstream answer for this query, or a cached one.
     pub(super) fn lookup(&self, name: &Name) -> Option<Hit> {
         if let Some((_, hit)) = self.known.iter().find(|(known, _)| known == name) {
             return Some(hit.clone());

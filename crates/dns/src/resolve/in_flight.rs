@@ -1,5 +1,5 @@
-//! The same question asked by many at once is asked of others once. A question that comes back to us, because the server
-//! that we ask asks us, waits for itself here until its time is up, instead of going round and round.
+//! Concurrent queries for the same name are sent upstream once. A forwarding loop, where the upstream forwards to us,
+//! ends here: the query waits for itself until its deadline.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ type Answer = watch::Receiver<Option<Hit>>;
 #[derive(Debug, Default)]
 pub(super) struct InFlight(Mutex<HashMap<Key, Answer>>);
 
-/// Who asks for all. Dropped without an answer, it lets the others know that there is none.
+/// The query that is sent upstream for all waiting queries. Dropped without an answer, it wakes them with none.
 pub(super) struct Leader<'a> {
     in_flight: &'a InFlight,
     key: Key,
@@ -49,7 +49,7 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// `None` if whoever asked has given up.
+/// `None` if the leader was dropped without an answer.
 pub(super) async fn wait(mut answer: Answer) -> Option<Hit> {
     let told = answer.wait_for(Option::is_some).await.ok()?;
     told.clone()

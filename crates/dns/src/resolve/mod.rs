@@ -1,4 +1,4 @@
-//! From a message to its answer: what we know ourselves at once, the rest when others have been asked.
+//! From a DNS message to its response: cluster names at once, other names after an upstream has answered.
 
 mod attempt;
 mod autopath;
@@ -25,7 +25,7 @@ use crate::zone::{ZoneConfig, reverse_zones};
 
 pub use autopath::Autopath;
 
-/// Everything that the operator decides.
+/// The settings of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub zone: ZoneConfig,
@@ -33,15 +33,15 @@ pub struct Config {
     pub cache: CacheConfig,
     pub hosts: Hosts,
     pub autopath: Autopath,
-    /// Questions a second that one client may ask by UDP.
+    /// Queries per second that one client may send over UDP.
     pub rate_limit: Option<u32>,
     pub log_queries: bool,
 }
 
-/// How large an answer by UDP may be at most: no larger than what passes every network without fragments.
+/// The largest UDP response: what passes every network without fragmentation.
 const UDP_LIMIT: usize = 1232;
 const TCP_LIMIT: usize = u16::MAX as usize;
-/// Questions that one question may lead to.
+/// The upstream queries that one client query may cause.
 const MAX_UPSTREAM_QUERIES: usize = 12;
 
 pub struct Resolver {
@@ -55,24 +55,24 @@ pub struct Resolver {
     in_flight: InFlight,
 }
 
-/// Who asks, and how.
+/// The sender of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     pub address: SocketAddr,
     pub is_tcp: bool,
 }
 
-/// What became of a message.
+/// The result of handling a message.
 pub enum Handled {
-    /// The answer is written.
+    /// The response is written.
     Answered,
-    /// It deserves no answer.
+    /// The message gets no response.
     Ignored,
-    /// Others must be asked first: [`Resolver::finish`].
+    /// An upstream must answer first: [`Resolver::finish`].
     Deferred,
 }
 
-/// What each thread has for itself.
+/// The state of one thread.
 pub struct ThreadState {
     reader: Reader,
     turns: Turns,
@@ -103,7 +103,7 @@ impl Resolver {
         ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
     }
 
-    /// For work that waits for others: all of it counts as one.
+    /// The state of an asynchronous task. All tasks share one set of counters.
     pub fn task_state(&self) -> ThreadState {
         ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
     }
@@ -113,7 +113,7 @@ impl Resolver {
         crate::metrics::page(self, server)
     }
 
-    /// Answers a message if that is possible without asking others.
+    /// Answers a message if no upstream is needed.
     pub fn handle(&self, state: &mut ThreadState, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
         let start = Instant::now();
         let query = match Query::parse(message) {
@@ -136,7 +136,7 @@ impl Resolver {
         }
     }
 
-    /// Answers a message that others must be asked about.
+    /// Answers a message that needs an upstream.
     pub async fn finish(&self, state: &mut ThreadState, message: &[u8], client: Client) -> Vec<u8> {
         let start = Instant::now();
         let (mut known, mut out) = (Vec::new(), Vec::new());
@@ -185,7 +185,7 @@ impl Resolver {
         }
     }
 
-    /// The answer of others, or what is left of an earlier one if they do not answer, or that we have failed.
+    /// The upstream answer, or a stale one if no upstream answers, or SERVFAIL.
     async fn ask_others(&self, key: &Key) -> Hit {
         let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
         let now = Instant::now();
@@ -213,7 +213,8 @@ impl Resolver {
         Some(hit)
     }
 
-    /// Every second answer beyond the limit says "ask by TCP": a client that is who it says it is can do that.
+    /// Every second response over the limit is truncated, which asks for TCP: a client with a spoofed address cannot
+    /// do that.
     fn is_over_limit(
         &self,
         query: &Query<'_>,
@@ -254,7 +255,7 @@ impl Resolver {
 
     pub(crate) fn note_panic(&self, message: &[u8]) {
         count(&self.metrics.panics);
-        tracing::error!("a question ended in a panic, which is a mistake of ours: {message:02x?}");
+        tracing::error!("a query caused a panic, which is a bug: {message:02x?}");
     }
 
     fn zone_kind(&self, name: &Name) -> ZoneKind {

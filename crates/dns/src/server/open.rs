@@ -1,4 +1,4 @@
-//! Opening ports.
+//! Opens listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -9,12 +9,12 @@ use portolan_kernel::datagram;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 const BACKLOG: i32 = 512;
-/// Room for what arrives while a thread is busy; the kernel may grant less.
+/// The receive buffer for datagrams that arrive while a thread is busy; the kernel may grant less.
 const QUEUE: usize = 4 << 20;
-/// How often a thread without work looks whether it is to stop.
+/// How often an idle thread checks whether it must stop.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Several sockets may share the address: the kernel spreads clients over them.
+/// Several sockets may share the address: the kernel distributes clients over them.
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = open(address, SocketType::DGRAM, SocketFlags::CLOEXEC)?;
     sockopt::set_socket_reuseport(&socket, true)?;

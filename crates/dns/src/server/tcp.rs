@@ -1,4 +1,4 @@
-//! Questions by TCP: any number on one connection, each with its length before it.
+//! DNS over TCP: any number of queries on one connection, each with a length prefix.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,13 +14,13 @@ use tokio::time::timeout;
 
 use crate::resolve::{Client, Handled, Resolver};
 
-/// Connections at once; further ones wait to be accepted.
+/// Concurrent connections; more wait in the accept queue.
 const MAX_CONNECTIONS: usize = 1000;
-/// Whoever does not ask within this time is sent away.
+/// An idle connection is closed after this time.
 const IDLE: Duration = Duration::from_secs(10);
-/// Whoever does not read an answer within this time, too.
+/// A connection whose client does not read its responses is closed after this time.
 const UNREAD: Duration = Duration::from_secs(5);
-/// The wait after the machine is out of sockets.
+/// The backoff after an accept error, for example when the process is out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Handle) -> io::Result<AbortHandle> {

@@ -1,4 +1,4 @@
-//! One thread for one socket: what can be answered at once is answered at once; the rest is handed on.
+//! One thread per socket. Queries for cluster names are answered at once; the rest is handed to the runtime.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::resolve::{Client, Handled, Resolver, ThreadState};
 
-/// Questions are short; what does not fit is cut, and refused as malformed.
+/// Queries are short; a longer datagram is truncated, and rejected as malformed.
 const LONGEST_QUESTION: usize = 4096;
 const STACK: usize = 256 * 1024;
 
@@ -44,13 +44,13 @@ impl Worker {
     fn work(&mut self, stop: &AtomicBool) {
         let mut buffer = [0; LONGEST_QUESTION];
         while !stop.load(Ordering::Relaxed) {
-            // An error is no reason to end: it is the end of a wait, or somebody's unreachable port.
+            // An error is a receive timeout, or an ICMP error for an earlier response.
             let Ok(received) = datagram::receive(self.socket.as_fd(), &mut buffer) else { continue };
             self.handle_safely(&buffer[..received.length], received);
         }
     }
 
-    /// One question, whatever it does to us, must not cost the others their answers.
+    /// A query that causes a panic must not affect other queries.
     fn handle_safely(&mut self, message: &[u8], received: Received) {
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle(message, received)));
         if handled.is_err() {
@@ -76,7 +76,7 @@ impl Worker {
     }
 }
 
-/// The answer leaves from the address that was asked. A client that cannot be reached is its own concern.
+/// The response is sent from the address that the query was sent to. A client that is unreachable is not an error.
 fn send(socket: &UdpSocket, answer: &[u8], received: Received) {
     if let Err(error) = datagram::send(socket.as_fd(), answer, received.from, received.at) {
         tracing::debug!("answering {}: {error}", received.from);

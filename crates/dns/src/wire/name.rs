@@ -1,14 +1,14 @@
-//! Names as they are on the wire: labels with their lengths, ended by the root's empty one.
+//! Names in wire format: labels with their lengths, terminated by the empty label of the root.
 
 use std::fmt;
 
-/// The longest name, its lengths and the root included.
+/// The longest name, including length octets and the root.
 const LONGEST: usize = 255;
 const LONGEST_LABEL: usize = 63;
-/// So many jumps are enough for any name that was not made to keep us busy.
+/// More compression pointers than any legitimate name needs.
 const MAX_JUMPS: usize = 32;
 
-/// A whole name in lower case, in a place of fixed size, so that asking for one allocates nothing.
+/// A name in lower case, in a buffer of fixed size, so that lookups do not allocate.
 #[derive(Clone, Copy)]
 pub struct Name {
     length: u8,
@@ -17,7 +17,7 @@ pub struct Name {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("the name ends before its last label does")]
+    #[error("the name is truncated")]
     Truncated,
     #[error("a label has more than 63 octets")]
     LongLabel,
@@ -25,16 +25,16 @@ pub enum NameError {
     EmptyLabel,
     #[error("the name has more than 255 octets")]
     LongName,
-    #[error("the name is compressed in a circle, or to a place after itself")]
+    #[error("a compression pointer leads forwards or into a loop")]
     Loop,
-    #[error("a label of a kind that nobody uses")]
+    #[error("a label has an unsupported type")]
     UnsupportedLabel,
 }
 
 impl Name {
     pub const ROOT: Self = Self { length: 1, bytes: [0; LONGEST] };
 
-    /// From the usual notation, with or without the dot at the end.
+    /// From the usual notation, with or without the trailing dot.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         let text = text.strip_suffix('.').unwrap_or(text);
         let labels = text.split('.').filter(|_| !text.is_empty());
@@ -48,7 +48,7 @@ impl Name {
         Ok(name)
     }
 
-    /// From octets that are a name already, such as those of a record.
+    /// From octets in wire format, such as those of a record.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, NameError> {
         let (name, end) = Self::read_plain(bytes, 0)?;
         if end == bytes.len() { Ok(name) } else { Err(NameError::Truncated) }
@@ -68,13 +68,13 @@ impl Name {
         let start = usize::from(self.length);
         let place = self.bytes.get_mut(start..start + more.len()).ok_or(NameError::LongName)?;
         place.copy_from_slice(more);
-        // A length is below 64 and therefore no letter.
+        // A length is below 64 and therefore never a letter.
         place.make_ascii_lowercase();
         self.length += more.len() as u8;
         Ok(())
     }
 
-    /// Reads a name without compression, as a question has it. Tells where it ends.
+    /// Reads an uncompressed name, as in a question. Returns its end.
     pub fn read_plain(message: &[u8], start: usize) -> Result<(Self, usize), NameError> {
         let mut end = start;
         loop {
@@ -95,8 +95,8 @@ impl Name {
         Ok((name, end))
     }
 
-    /// Reads a name that may be compressed, keeping its case, and tells where it ends in the message. Pointers must
-    /// lead backwards, each further than the one before, so that there is no circle.
+    /// Reads a name that may be compressed, preserving its case, and returns its end in the message. Pointers must
+    /// lead backwards, each further than the one before, so that there is no loop.
     pub fn expand(message: &[u8], start: usize, into: &mut Vec<u8>) -> Result<usize, NameError> {
         let (mut place, mut floor, mut end) = (start, start, None);
         let before = into.len();
@@ -125,7 +125,7 @@ impl Name {
         self.length == 1
     }
 
-    /// What stands before the suffix; nothing at all if the name is the suffix itself, and `None` if it is elsewhere.
+    /// The labels before the suffix; empty if the name is the suffix itself, and `None` if the name is not below it.
     pub fn before(&self, suffix: &Self) -> Option<&[u8]> {
         let bytes = self.as_bytes();
         let wanted = bytes.len().checked_sub(usize::from(suffix.length))?;
@@ -171,12 +171,12 @@ fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec
     }
 }
 
-/// The labels of a name, without the root's.
+/// The labels of a name, without the root.
 #[derive(Clone)]
 pub struct Labels<'a>(&'a [u8]);
 
 impl<'a> Labels<'a> {
-    /// From labels with their lengths, with or without the root's.
+    /// From labels in wire format, with or without the root.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -207,7 +207,7 @@ impl std::hash::Hash for Name {
     }
 }
 
-/// With the dot at the end; octets that would confuse a reader are escaped as in a zone file.
+/// With the trailing dot; special octets are escaped as in a zone file.
 impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {
