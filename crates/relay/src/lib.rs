@@ -1,8 +1,8 @@
-//! The engine of userspace mode: listens on local ports to which packet rules bring connections, finds an endpoint that
-//! answers, and moves the bytes.
+//! The engine of userspace mode: listens on local ports that packet rules redirect connections to, connects to an
+//! endpoint, and copies the bytes.
 //!
-//! * [`Relay`] is the handle: everything is asked of it from another thread.
-//! * `worker` is the one thread that does it, with epoll and without copying: bytes of TCP stay in the kernel.
+//! * [`Relay`] is the handle, which other threads use to control it.
+//! * `worker` is the thread that does the work, with epoll and splice: TCP payload stays in the kernel.
 //! * [`send_sockets`] and [`receive_sockets`] hand listening sockets from one process to the next.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The handle by which other threads ask the relay for things.
+//! The handle by which other threads control the relay.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::listening;
 use crate::targets::Targets;
 use crate::worker::{self, Command, Commands};
 
-/// A running relay. When it is dropped, its connections end with it.
+/// A running relay. Dropping it closes its connections.
 pub struct Relay {
     commands: Commands,
     listeners: Mutex<BTreeMap<String, Listener>>,
@@ -26,7 +26,7 @@ pub struct Relay {
     max_listeners: usize,
 }
 
-/// A listening socket as this side knows it.
+/// A listening socket.
 struct Listener {
     protocol: Protocol,
     family: Family,
@@ -35,7 +35,7 @@ struct Listener {
 }
 
 impl Relay {
-    /// Starts the thread that does the work, in the network namespace of the caller.
+    /// Starts the worker thread, in the network namespace of the caller.
     pub fn start(limits: Limits) -> Result<Relay, Error> {
         let active = Arc::new(AtomicUsize::new(0));
         let descriptors = raise_descriptor_limit();
@@ -44,13 +44,13 @@ impl Relay {
         Ok(Relay { commands, listeners, ledger, active, thread, max_listeners: max_listeners(descriptors) })
     }
 
-    /// Listens on all local addresses and returns the port. Asked again for the same name, it returns the same port.
-    /// Clients wait in the kernel's queue until the first [`set_targets`](Relay::set_targets).
+    /// Listens on all local addresses and returns the port. A repeated call with the same name returns the same port.
+    /// Clients wait in the accept queue until the first [`set_targets`](Relay::set_targets).
     pub fn listen(&self, name: &str, protocol: Protocol, family: Family) -> Result<u16, Error> {
         self.listen_at(name, protocol, family, 0)
     }
 
-    /// The same on a given port, for packet rules that name it already.
+    /// The same on a given port, for packet rules that refer to it already.
     pub fn listen_at(&self, name: &str, protocol: Protocol, family: Family, port: u16) -> Result<u16, Error> {
         let mut listeners = self.listeners();
         if let Some(listener) = listeners.get(name) {
@@ -65,7 +65,7 @@ impl Relay {
         self.open(&mut listeners, name, protocol, family, socket)
     }
 
-    /// Goes on with a listening socket of another process, and returns its port.
+    /// Takes over a listening socket of another process, and returns its port.
     pub fn adopt(&self, name: &str, protocol: Protocol, family: Family, socket: OwnedFd) -> Result<u16, Error> {
         let mut listeners = self.listeners();
         if listeners.contains_key(name) {
@@ -93,8 +93,8 @@ impl Relay {
         Ok(port)
     }
 
-    /// Where new connections go from now on. TCP connections to other endpoints go on; UDP associations to them end, so
-    /// that a client's next datagram finds a living one.
+    /// Sets the endpoints for new connections. Established TCP connections to other endpoints continue; UDP
+    /// associations to them end, so that the next datagram of the client selects a current endpoint.
     pub fn set_targets(&self, name: &str, targets: Targets) -> Result<(), Error> {
         if !self.listeners().contains_key(name) {
             return Err(Error::Unknown { name: name.to_owned() });
@@ -102,10 +102,10 @@ impl Relay {
         self.commands.run(Command::SetTargets { name: name.to_owned(), targets })
     }
 
-    /// Takes those who are still on their way, for a second, and then no new connections; those that exist live until they
-    /// end. Packet rules should lead elsewhere before. Nothing happens if there is no such listener.
+    /// Accepts clients that are still connecting, for a second, and then no more; established connections continue.
+    /// Packet rules should be removed before. Without such a listener this does nothing.
     pub fn close(&self, name: &str) -> Result<(), Error> {
-        // Held to the end, so that nobody opens another of that name in between.
+        // Held to the end, so that no listener of the same name is opened in between.
         let mut listeners = self.listeners();
         if listeners.remove(name).is_none() {
             return Ok(());
@@ -126,8 +126,8 @@ impl Relay {
         copies.collect()
     }
 
-    /// Leaves all listening sockets to the process that has duplicates of them. Nothing in their queues is lost, and
-    /// connections that exist here go on.
+    /// Stops accepting, and leaves all listening sockets to the process that has duplicates of them. Their accept
+    /// queues are kept, and established connections continue here.
     pub fn stop_accepting(&self) -> Result<(), Error> {
         let listeners = std::mem::take(&mut *self.listeners());
         let outcome = self.commands.run(Command::StopAccepting);
@@ -140,7 +140,7 @@ impl Relay {
         self.active.load(Ordering::Acquire)
     }
 
-    /// The figures of all listeners, and of those that are closed and still have connections.
+    /// The counters of all listeners, and of closed ones that still have connections.
     pub fn counters(&self) -> Vec<(String, Counters)> {
         self.ledger.read()
     }
@@ -152,7 +152,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If the thread has ended by itself, there is nobody left to tell.
+        // If the thread has ended by itself, the command fails, which does not matter here.
         let _ = self.commands.run(Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,13 +1,13 @@
-//! Where the connections of a listener go.
+//! The endpoints of a listener.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Where new connections go.
+/// The endpoints for new connections.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Targets {
-    /// Without any, connections are refused.
+    /// If empty, connections are refused.
     pub endpoints: Vec<SocketAddr>,
-    /// How long after its last new connection a client stays with its endpoint.
+    /// Session affinity: how long after its last new connection a client keeps its endpoint.
     pub affinity: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Taking clients in, for as long as there is room.
+//! Accepts clients, up to the connection limit.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -19,30 +19,30 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 
-/// Clients that are taken in one turn.
+/// Clients that are accepted per turn.
 const AT_ONCE: usize = 64;
 
-/// How long to wait for descriptors that somebody else in the process has.
+/// The delay before a retry when the process is out of descriptors.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) port: u16,
-    /// Nothing, once it is closed; it stays for as long as its clients are looking for an endpoint.
+    /// `None` once it is closed; the listener remains while clients are waiting for an endpoint.
     pub(super) socket: Option<Arc<OwnedFd>>,
     pub(super) choice: Choice,
     pub(super) has_targets: bool,
     pub(super) tally: Arc<Tally>,
-    /// Clients who are looking for an endpoint.
+    /// Clients that are waiting for an endpoint.
     pub(super) pending_clients: usize,
 }
 
 enum Accepted {
     Client(OwnedFd, SocketAddr),
-    /// This one has gone already; there may be others.
+    /// The connection has failed already; there may be others.
     Failed,
     WouldBlock,
-    /// There are no descriptors, or the socket does not listen for a reason that only its other owners know.
+    /// The process is out of descriptors, or the socket no longer listens because another process has shut it down.
     Exhausted,
 }
 
@@ -50,7 +50,7 @@ impl Worker {
     pub(super) fn watch_listener(&mut self, key: Key) {
         let Some(socket) = self.listeners.get(key).and_then(|listener| listener.socket.as_ref()) else { return };
         if let Err(error) = self.poller.watch_for_input(socket, Source::Listener(key)) {
-            tracing::warn!(%error, "a listening socket cannot be watched now; trying again");
+            tracing::warn!(%error, "watching a listening socket failed; retrying");
             self.paused.push_back(key);
             self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
         }
@@ -82,7 +82,7 @@ impl Worker {
         }
     }
 
-    /// Takes in everybody who waits, even beyond the limit.
+    /// Accepts every client in the queue, even beyond the limit.
     pub(super) fn accept_all(&mut self, key: Key) {
         if self.listeners.get(key).is_none_or(|listener| listener.protocol == Protocol::Udp) {
             return;
@@ -107,7 +107,7 @@ impl Worker {
             },
             Err(Errno::AGAIN) => Accepted::WouldBlock,
             Err(error) if is_shortage(error) || error == Errno::INVAL => Accepted::Exhausted,
-            // The kernel hands out errors of clients that have already failed.
+            // The kernel reports errors of connections that have already failed.
             Err(_) => Accepted::Failed,
         }
     }
@@ -123,7 +123,7 @@ impl Worker {
         self.find_endpoint(key, client, address, tally);
     }
 
-    /// Lets clients wait in the kernel's queue.
+    /// Leaves clients in the accept queue.
     fn pause(&mut self, key: Key) {
         let Some(listener) = self.listeners.get(key) else { return };
         if let Some(socket) = &listener.socket {
@@ -134,7 +134,7 @@ impl Worker {
         self.warnings.at_limit(self.now, self.max_connections);
     }
 
-    /// One at a time: the first that has clients fills the room again.
+    /// One at a time: the first listener with clients uses up the free connections.
     pub(super) fn resume_a_listener(&mut self) {
         while let Some(key) = self.paused.pop_front() {
             if self.listeners.get(key).is_some_and(|listener| listener.socket.is_some()) {
@@ -143,10 +143,10 @@ impl Worker {
         }
     }
 
-    /// Leaves the socket to others, if there are any.
+    /// Closes our copy of the socket; other processes may have duplicates.
     pub(super) fn release(&mut self, key: Key) {
         if let Some(socket) = self.listeners.get_mut(key).and_then(|listener| listener.socket.take()) {
-            // A duplicate elsewhere would keep it among those that are waited for.
+            // A duplicate in another process would keep it in the epoll set.
             self.poller.forget(&*socket);
         }
         self.remove_if_unused(key);
@@ -165,13 +165,13 @@ impl Worker {
     }
 }
 
-/// Whether a packet rule brought the client here, and it had asked for another address.
+/// Whether a packet rule redirected the connection from another address.
 fn is_redirected(socket: &OwnedFd, client: SocketAddr, own_port: u16) -> bool {
     let original = match client {
         SocketAddr::V4(_) => ip_original_dst(socket).map(SocketAddr::V4),
         SocketAddr::V6(_) => ipv6_original_dst(socket).map(SocketAddr::V6),
     };
-    // Without connection tracking nothing is redirected.
+    // Without connection tracking there is no redirection.
     original.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
 }
 
@@ -180,7 +180,7 @@ fn local_address(socket: &OwnedFd) -> IpAddr {
     address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
-/// Warnings about a state that may last are given once in a while.
+/// Limits how often a warning about a lasting state is logged.
 #[derive(Default)]
 pub(super) struct Warnings {
     last: Option<Instant>,
@@ -192,7 +192,7 @@ impl Warnings {
     pub(super) fn at_limit(&mut self, now: Instant, connections: usize) {
         if self.last.is_none_or(|last| now >= last + WARNING_INTERVAL) {
             self.last = Some(now);
-            tracing::warn!(connections, "too many connections: new ones wait until others end");
+            tracing::warn!(connections, "connection limit reached: new connections wait until others end");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What other threads can ask for, and how it is done.
+//! The commands of other threads, and their execution.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::counters::Tally;
 use crate::error::Error;
 use crate::targets::Targets;
 
-/// Clients may still be on their way to a listener for so long after the rules that lead there are gone.
+/// Clients may still complete a handshake with a listener for this long after its packet rules are removed.
 const HANDSHAKE_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) enum Command {
@@ -27,10 +27,10 @@ pub(crate) enum Command {
     End,
 }
 
-/// A command, and whom to tell that it is done.
+/// A command, and the channel that reports its completion.
 pub(crate) type Request = (Command, SyncSender<()>);
 
-/// The way to the worker.
+/// The sending side of the command channel.
 pub(crate) struct Commands {
     sender: Sender<Request>,
     waker: Arc<OwnedFd>,
@@ -41,7 +41,7 @@ impl Commands {
         Commands { sender, waker }
     }
 
-    /// Returns when it is done.
+    /// Returns when the command has completed.
     pub(crate) fn run(&self, command: Command) -> Result<(), Error> {
         let (done, is_done) = sync_channel(1);
         self.sender.send((command, done)).map_err(|_| Error::Ended)?;
@@ -55,7 +55,7 @@ impl Worker {
     pub(super) fn run_commands(&mut self) {
         while let Ok((command, done)) = self.requests.try_recv() {
             self.execute(command);
-            // Nobody waits for the answer if the asking thread has ended.
+            // The receiver is gone if the calling thread has ended.
             let _ = done.send(());
         }
     }
@@ -97,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// Whoever is in the queue has connected already, and whoever is shaking hands will have: they would be reset.
+    /// Clients in the accept queue or in the middle of a handshake would be reset, so that closing is delayed.
     fn close(&mut self, name: &str) {
         let Some(key) = self.names.remove(name) else { return };
         self.timers.set(self.now + HANDSHAKE_GRACE, Alarm::Closed(key));

@@ -1,4 +1,4 @@
-//! UDP: who asks gets an endpoint and a socket to it, and answers go back from the address that was asked.
+//! UDP: each client gets an endpoint and a socket to it. Replies are sent from the address that the client sent to.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -19,23 +19,23 @@ use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::listening::outgoing;
 
-/// Datagrams of one turn.
+/// Datagrams per turn.
 const AT_ONCE: usize = 64;
 
-/// How many endpoints may turn out to be gone before a datagram is lost.
+/// The number of endpoints to try before a datagram is dropped.
 const TRIES: usize = 4;
 
-/// The largest datagram there is.
+/// The largest UDP datagram.
 const LARGEST: usize = 65_535;
 
-/// Who asks, and whom: two addresses of a node are two conversations.
+/// A client and the address that it sends to: two addresses of a node are two flows.
 type FlowKey = (Key, SocketAddr, LocalAddress);
 
 pub(super) struct Association {
     flow: FlowKey,
     endpoint: SocketAddr,
     socket: OwnedFd,
-    /// The listener's socket, which may be somebody else's by now.
+    /// The socket of the listener, which another process may have taken over since.
     answers: Arc<OwnedFd>,
     tally: Arc<Tally>,
     last_used: Instant,
@@ -66,7 +66,7 @@ impl Worker {
             match datagram::receive(socket.as_fd(), &mut buffer) {
                 Ok(received) => self.relay_to_endpoint(listener, &socket, received, &buffer[..received.length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // An error of a datagram that was sent before; it is taken away by being told.
+                // A pending error of an earlier datagram; receiving clears it.
                 Err(_) => {}
             }
         }
@@ -90,14 +90,14 @@ impl Worker {
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
             Ok(bytes) => association.tally.bytes_from_clients.add(bytes as u64),
-            // Lost, as datagrams may be; it is not the endpoint's fault.
+            // Dropped because of a local shortage, which says nothing about the endpoint.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Gives the client an endpoint; nothing if there is no room or no endpoint.
+    /// Assigns an endpoint to the client; `None` if the limit is reached or there is no endpoint.
     fn associate(&mut self, flow: FlowKey, answers: &Arc<OwnedFd>) -> Option<Key> {
         let tally = Arc::clone(&self.listeners.get(flow.0)?.tally);
         if self.is_full() {
@@ -178,7 +178,7 @@ impl Worker {
         Ok(())
     }
 
-    /// The client's next datagram goes to another endpoint.
+    /// The next datagram of the client goes to another endpoint.
     fn endpoint_is_gone(&mut self, key: Key) {
         let Some(association) = self.associations.slots.get(key) else { return };
         self.health.failed(Protocol::Udp, association.endpoint, self.now);
@@ -196,7 +196,7 @@ impl Worker {
         }
     }
 
-    /// Those that lead to what is no longer among the listener's endpoints.
+    /// Ends associations to endpoints that the listener no longer has.
     pub(super) fn end_associations_to_others(&mut self, listener: Key) {
         let Some(choice) = self.listeners.get(listener).map(|listener| &listener.choice) else { return };
         let living: HashSet<&SocketAddr> = choice.endpoints().iter().collect();

@@ -1,5 +1,6 @@
-//! Finding an endpoint that answers. An endpoint that is late gets company: the next is asked beside it, and the first to
-//! answer gets the client. What was asked in vain goes on for a while, to learn whether the endpoint is only slow.
+//! Connects a client to an endpoint. Dials are hedged: if an endpoint is slow, the next one is dialed as well, and
+//! the first to answer gets the client. The slower dial continues for a while, to learn whether the endpoint is only
+//! slow.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -20,17 +21,17 @@ use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::listening::outgoing;
 
-/// An endpoint that has not answered by then is avoided by others.
+/// An endpoint that has not answered within this time is avoided by other clients.
 const HEDGE_DELAY: Duration = Duration::from_millis(100);
 
-/// How long an endpoint is waited for when it is asked for the first time, the second, and so on.
+/// The timeouts of the first dial to an endpoint, the second, and so on.
 const DIAL_TIMEOUTS: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// Every endpoint is asked once, and a few are asked again until there were so many questions.
+/// Every endpoint is dialed once, and some again until this number of attempts.
 const MIN_ATTEMPTS: usize = 8;
 
-/// A client who is looking for an endpoint.
+/// A client that is waiting for an endpoint.
 pub(super) struct PendingClient {
     client: OwnedFd,
     address: SocketAddr,
@@ -40,7 +41,7 @@ pub(super) struct PendingClient {
     tries: usize,
 }
 
-/// What a client knows of an endpoint.
+/// The dials of a client to one endpoint.
 struct Attempt {
     endpoint: SocketAddr,
     times: usize,
@@ -48,7 +49,7 @@ struct Attempt {
     has_refused: bool,
 }
 
-/// A connection that is being made. Its client may have got another one in the meantime.
+/// A connection in progress. Its client may have got another endpoint in the meantime.
 pub(super) struct Dial {
     pending: Key,
     socket: OwnedFd,
@@ -57,16 +58,16 @@ pub(super) struct Dial {
     tally: Arc<Tally>,
 }
 
-/// Which endpoints are worth asking.
+/// Which endpoints are considered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Candidates {
-    /// One that answers, as far as is known.
+    /// Endpoints that are not suspect.
     Trusted,
     Any,
 }
 
 impl PendingClient {
-    /// How often an endpoint was asked; nothing if there is no point in asking it now.
+    /// The number of dials to an endpoint; `None` if it must not be dialed now.
     fn times_dialed(&self, endpoint: SocketAddr) -> Option<usize> {
         match self.attempts.iter().find(|attempt| attempt.endpoint == endpoint) {
             Some(attempt) if attempt.is_pending || attempt.has_refused => None,
@@ -97,7 +98,7 @@ impl Worker {
         self.dial_next(pending, Candidates::Any);
     }
 
-    /// Asks the next endpoint. A client whom none is left for is turned away.
+    /// Dials the next endpoint. If none is left, the client is rejected.
     fn dial_next(&mut self, pending: Key, candidates: Candidates) {
         while let Some(endpoint) = self.next_endpoint(pending, candidates) {
             match self.dial(pending, endpoint) {
@@ -160,7 +161,7 @@ impl Worker {
         outcome
     }
 
-    /// There are none left for another socket, so that the client waits for better times.
+    /// The process is out of descriptors: the client waits for a retry.
     fn wait_for_descriptor(&mut self, pending: Key) {
         self.without_descriptor.push(pending);
         self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
@@ -172,9 +173,9 @@ impl Worker {
         }
     }
 
-    /// The endpoint has said no, or there is no way to it. This client does not ask it again.
+    /// The endpoint refused or is unreachable. This client does not dial it again.
     fn note_refusal(&mut self, pending: Key, endpoint: SocketAddr, error: Errno) {
-        // Without a free port here, it is not the endpoint's fault.
+        // A shortage of local ports says nothing about the endpoint.
         if error != Errno::ADDRNOTAVAIL {
             self.health.failed(Protocol::Tcp, endpoint, self.now);
         }
@@ -200,7 +201,7 @@ impl Worker {
     fn dial_succeeded(&mut self, dial: Dial) {
         self.health.answered(Protocol::Tcp, dial.endpoint);
         let Some(pending) = self.pending_clients.remove(dial.pending) else {
-            // Its client has another one.
+            // The client has another endpoint already.
             return reset_on_close(&dial.socket);
         };
         if let Some(listener) = self.listeners.get_mut(pending.listener) {
@@ -211,7 +212,7 @@ impl Worker {
         self.connect(pending.client, dial.socket, pending.tally);
     }
 
-    /// Others keep away from it, and the client asks another one that is worth it beside.
+    /// Marks the endpoint as suspect, and dials another trusted endpoint in parallel.
     pub(super) fn dial_is_slow(&mut self, key: Key) {
         let Some(dial) = self.dials.get(key) else { return };
         let pending = dial.pending;
@@ -231,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// No endpoint answers: the client sees that at once.
+    /// No endpoint answers: the client is reset at once.
     fn reject(&mut self, key: Key) {
         let Some(pending) = self.pending_clients.remove(key) else { return };
         reset_on_close(&pending.client);
@@ -251,7 +252,7 @@ fn begin(socket: &OwnedFd, endpoint: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// There are no descriptors or no memory left here.
+/// The process is out of descriptors or memory.
 pub(super) fn is_shortage(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }

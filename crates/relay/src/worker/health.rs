@@ -1,4 +1,5 @@
-//! Endpoints that did not answer, remembered so that others need not wait for them, too.
+//! The health of endpoints: failures are remembered for a backoff time, so that other clients do not wait for them
+//! too.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -6,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use portolan_model::Protocol;
 
-/// After the first failure, and the longest after many. Each is twice the one before.
+/// The backoff after the first failure, and its maximum. It doubles with each failure.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How long others keep away while one finds out.
+/// How long other clients avoid a suspect endpoint while one client dials it.
 const PROBE_TIME: Duration = Duration::from_secs(1);
 
-/// A failure counts as a repeated one for so long after it was last avoided.
+/// How long after its backoff a failure counts as a repeated one.
 const RETENTION: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
@@ -21,19 +22,19 @@ pub(crate) struct EndpointHealth(HashMap<(Protocol, SocketAddr), Suspect>);
 
 struct Suspect {
     failures: u32,
-    /// Until here, further failures are the same one: those of clients who came at the same time.
+    /// Until this time further failures count as the same one: those of concurrent clients.
     settled: Instant,
-    /// Until here, it is asked last.
+    /// Until this time the endpoint is tried last.
     until: Instant,
 }
 
 impl EndpointHealth {
     pub(crate) fn is_suspect(&self, protocol: Protocol, endpoint: SocketAddr, now: Instant) -> bool {
-        // Mostly there are no doubts at all.
+        // Usually no endpoint is suspect.
         !self.0.is_empty() && self.0.get(&(protocol, endpoint)).is_some_and(|suspect| now < suspect.until)
     }
 
-    /// It is late. Perhaps that is all.
+    /// The endpoint is slow, which may be temporary.
     pub(crate) fn mark_slow(&mut self, protocol: Protocol, endpoint: SocketAddr, now: Instant) {
         let suspect = self.entry(protocol, endpoint, now);
         suspect.until = suspect.until.max(now + PROBE_TIME);
@@ -54,7 +55,7 @@ impl EndpointHealth {
         }
     }
 
-    /// Somebody asks it now. If it was in doubt, nobody else should until the answer is known.
+    /// A client dials the endpoint. If it is suspect, other clients avoid it until the result is known.
     pub(crate) fn dialed(&mut self, protocol: Protocol, endpoint: SocketAddr, now: Instant) {
         if let Some(suspect) = self.0.get_mut(&(protocol, endpoint)) {
             suspect.until = suspect.until.max(now + PROBE_TIME);
@@ -85,7 +86,7 @@ mod tests {
         "10.0.0.1:80".parse().unwrap()
     }
 
-    /// How many seconds from then it is in doubt.
+    /// For how many seconds the endpoint is suspect.
     fn suspect_for(health: &EndpointHealth, now: Instant) -> u64 {
         (0..).find(|second| !health.is_suspect(TCP, endpoint(), now + Duration::from_secs(*second))).unwrap()
     }
@@ -102,7 +103,7 @@ mod tests {
         health.answered(TCP, endpoint());
         health.failed(TCP, endpoint(), now);
         assert_eq!(suspect_for(&health, now), 10);
-        assert!(!health.is_suspect(Protocol::Udp, endpoint(), now), "another protocol is another server");
+        assert!(!health.is_suspect(Protocol::Udp, endpoint(), now), "health is per protocol");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! The one thread that does the work: it waits for sockets, for alarms and for other threads, and does a bounded piece of
-//! work for each before it looks again.
+//! The worker thread: it waits for sockets, timers and commands, and does a bounded amount of work for each.
 
 mod accepting;
 mod choice;
@@ -39,33 +38,33 @@ use crate::counters::Tally;
 use crate::error::Error;
 use crate::limits::{Limits, Shares};
 
-/// How often memories are looked through for what has faded.
+/// How often expired entries are removed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Worker {
     limits: Limits,
-    /// How many the process may have, and how many connections that allows.
+    /// The descriptor limit of the process, and the number of connections that it allows.
     descriptors: usize,
     max_connections: usize,
     poller: Poller,
     requests: Receiver<Request>,
     has_ended: bool,
-    /// When this turn began.
+    /// The time at the start of this turn.
     now: Instant,
     timers: Timers,
     listeners: Slots<Listener>,
     names: HashMap<String, Key>,
-    /// Listeners with clients for whom there is no room.
+    /// Listeners that are paused because of the connection limit.
     paused: VecDeque<Key>,
     pending_clients: Slots<PendingClient>,
-    /// Visitors for whom there was no descriptor to ask an endpoint with.
+    /// Clients that are waiting for a free descriptor.
     without_descriptor: Vec<Key>,
     dials: Slots<Dial>,
     health: EndpointHealth,
     connections: Slots<Connection>,
-    /// Connections with more to do.
+    /// Connections that are ready to run.
     queue: VecDeque<Key>,
-    /// Connections that wait for a pipe.
+    /// Connections that are waiting for a pipe.
     waiting_for_pipe: VecDeque<Key>,
     pipes: Pipes,
     associations: Associations,
@@ -78,7 +77,7 @@ pub(crate) fn start(
     descriptors: usize,
     active: Arc<AtomicUsize>,
 ) -> Result<(Commands, JoinHandle<()>), Error> {
-    let poller = Poller::new().map_err(|source| Error::io("preparing to wait for sockets", source))?;
+    let poller = Poller::new().map_err(|source| Error::io("creating an epoll instance", source))?;
     let (sender, requests) = channel();
     let commands = Commands::new(sender, poller.waker());
     let worker = Worker::new(limits, descriptors, poller, requests, active);
@@ -124,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// What listeners have, connections cannot have.
+    /// Divides the descriptors that listeners do not use.
     fn divide_descriptors(&mut self) {
         let left = self.descriptors.saturating_sub(self.names.len());
         let shares = Shares::of(left, self.limits.connections);
@@ -137,7 +136,7 @@ impl Worker {
         while !self.has_ended {
             self.poller.wait(self.timeout(), &mut events);
             self.now = Instant::now();
-            // First, so that what has been asked for counts for all that is done in this turn.
+            // Commands first, so that they apply to everything else in this turn.
             self.run_commands();
             for (source, flags) in events.iter() {
                 self.handle(source, flags);
@@ -198,10 +197,10 @@ impl Worker {
         self.active.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection has ended, so that there is room for another.
+    /// A connection has ended, so that another can be accepted.
     fn connection_ended(&mut self, tally: &Tally) {
         tally.active.take_one();
-        // Whoever sees this sees all that was counted before.
+        // Release: a reader of this counter sees all other counters of the connection.
         self.active.fetch_sub(1, Ordering::Release);
         self.resume_a_listener();
     }

@@ -1,4 +1,4 @@
-//! Connections that exist: when each has its turn, and how each ends.
+//! Established connections: their turns, and their end.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 
-/// How long to wait for a pipe that nobody gives back.
+/// The retry interval while all pipes are in use.
 const PIPE_RETRY: Duration = Duration::from_millis(100);
 
 impl Worker {
-    /// Brings a client and its server together.
+    /// Starts relaying between a client and its server.
     pub(super) fn connect(&mut self, client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) {
         let key = self.connections.insert(Connection::new(client, server, tally));
         let Some(connection) = self.connections.get(key) else { return };
@@ -32,7 +32,7 @@ impl Worker {
         }
     }
 
-    /// Does what can be done after the kernel has told something about a side.
+    /// Runs a connection after an epoll event on one of its sides.
     pub(super) fn on_event(&mut self, key: Key, side: Side, flags: EventFlags) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.note(side, flags);
@@ -63,7 +63,7 @@ impl Worker {
         self.waiting_for_pipe.push_back(key);
     }
 
-    /// Gives everybody in the queue one turn.
+    /// Runs every queued connection for one turn.
     pub(super) fn run_queued(&mut self) {
         let ready = self.pipes.left().min(self.waiting_for_pipe.len());
         self.queue.extend(self.waiting_for_pipe.drain(..ready));
@@ -88,7 +88,7 @@ impl Worker {
     }
 }
 
-/// The server's socket was watched while it was being connected.
+/// The socket of the server is in the epoll set already, from its dial.
 fn watch(poller: &Poller, connection: &Connection, key: Key) -> Result<(), Errno> {
     poller.turn_into_stream(connection.server(), Source::Server(key))?;
     poller.watch_stream(connection.client(), Source::Client(key))

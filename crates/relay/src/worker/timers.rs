@@ -1,4 +1,4 @@
-//! What is to be done later. Nothing is ever taken out: an alarm for what is gone finds nothing.
+//! Timers. They are never cancelled: a timer for something that is gone has no effect.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,17 +8,17 @@ use super::slots::Key;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Alarm {
-    /// This dial should have been answered by now.
+    /// A dial is slow.
     Stalled(Key),
-    /// This dial is given up.
+    /// A dial has timed out.
     TimedOut(Key),
-    /// This association may have ended.
+    /// An association may be idle.
     Idle(Key),
-    /// Nobody can be on the way to this listener any more.
+    /// The grace period of a closed listener is over.
     Closed(Key),
-    /// There may be descriptors again.
+    /// There may be free descriptors again.
     Retry,
-    /// Memories may have faded.
+    /// Remove expired entries.
     Sweep,
 }
 
@@ -33,7 +33,7 @@ impl Timers {
         self.0.push(Reverse((at, alarm)));
     }
 
-    /// How long until the next.
+    /// The time until the next timer.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         self.0.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
     }
