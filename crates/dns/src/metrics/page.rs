@@ -40,7 +40,7 @@ impl Page {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.text, "{line}").expect("a string takes all that is written");
+        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
     }
 
     /// The enabled features, under the names of CoreDNS's plugins.

@@ -51,6 +51,6 @@ impl Drop for Leader<'_> {
 
 /// `None` if the leader was dropped without an answer.
 pub(super) async fn wait(mut answer: Answer) -> Option<Hit> {
-    let told = answer.wait_for(Option::is_some).await.ok()?;
-    told.clone()
+    let hit = answer.wait_for(Option::is_some).await.ok()?;
+    hit.clone()
 }
