@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::Va
 
 use crate::fields::Use;
 use crate::flags::Flag;
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::value::{Kind, Value};
 
 /// The flags that were given, each with its value; of a repeated flag the last, or all items of a list.
@@ -41,22 +41,22 @@ impl Given {
     }
 
     /// Flags that were given and change nothing.
-    pub(crate) fn useless(&self) -> Vec<Notice> {
-        let useless = self.flags().filter_map(|(flag, value)| match flag.used() {
+    pub(crate) fn without_effect(&self) -> Vec<Notice> {
+        let without_effect = self.flags().filter_map(|(flag, value)| match flag.used() {
             Use::None(reason) if *value != flag.default_value() || flag.field().is_none() => {
                 Some(Notice::info(format!("--{} has no use here: {reason}", flag.name)))
             }
             _ => None,
         });
-        useless.collect()
+        without_effect.collect()
     }
 
     /// For tests and for other front ends: names with texts.
-    pub fn new(texts: &[(&str, &str)]) -> Result<Self, Mistakes> {
+    pub fn new(texts: &[(&str, &str)]) -> Result<Self, Errors> {
         let mut given = Self::default();
         for (name, text) in texts {
-            let flag = Flag::named(name).ok_or_else(|| Mistakes::one(format!("unknown flag --{name}")))?;
-            let value = parsed(flag, text).map_err(Mistakes::one)?;
+            let flag = Flag::named(name).ok_or_else(|| Errors::one(format!("unknown flag --{name}")))?;
+            let value = parsed(flag, text).map_err(Errors::one)?;
             given.add(flag.name, value);
         }
         Ok(given)

@@ -1,4 +1,4 @@
-//! The checks that a configuration must pass. All mistakes are found, each with what to write instead.
+//! The checks that a configuration must pass. All errors are found, each with what to write instead.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) const LOCAL_MODES: [&str; 4] = ["ClusterCIDR", "NodeCIDR", "BridgeInt
 const PREVIOUS_VERSION: &str = "1.36";
 
 pub(crate) fn check(document: &Document) -> Vec<String> {
-    let mut checker = Checker { document, mistakes: Vec::new() };
+    let mut checker = Checker { document, errors: Vec::new() };
     checker.mode();
     checker.numbers();
     checker.sync_periods();
@@ -23,17 +23,17 @@ pub(crate) fn check(document: &Document) -> Vec<String> {
     checker.local_pods();
     checker.node_ports();
     checker.names();
-    checker.mistakes
+    checker.errors
 }
 
 struct Checker<'a> {
     document: &'a Document,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Checker<'_> {
     fn wrong(&mut self, path: &str, what: &str) {
-        self.mistakes.push(format!("{}: {what}", self.document.place(path)));
+        self.errors.push(format!("{}: {what}", self.document.place(path)));
     }
 
     fn mode(&mut self) {

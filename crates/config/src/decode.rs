@@ -2,7 +2,7 @@
 
 use crate::document::{Place, Values};
 use crate::fields::{FIELDS, Field, REMOVED_FIELDS};
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::span::Span;
 use crate::tree::{self, Tree};
 use crate::value::{Kind, Value};
@@ -15,20 +15,20 @@ const KIND: &str = "KubeProxyConfiguration";
 pub(crate) struct Decoded {
     pub(crate) values: Values,
     pub(crate) notices: Vec<Notice>,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
 }
 
-pub(crate) fn decode(file: &str, text: &str) -> Result<Decoded, Mistakes> {
-    let tree = tree::read(text).map_err(|(line, reason)| Mistakes::one(format!("{file}:{line}: {reason}")))?;
+pub(crate) fn decode(file: &str, text: &str) -> Result<Decoded, Errors> {
+    let tree = tree::read(text).map_err(|(line, reason)| Errors::one(format!("{file}:{line}: {reason}")))?;
     let Tree::Map(entries) = tree else {
-        return Err(Mistakes::one(format!("{file}:1: a {KIND} is expected here, but this is {}", tree.what())));
+        return Err(Errors::one(format!("{file}:1: a {KIND} is expected here, but this is {}", tree.what())));
     };
     let mut decoder = Decoder { file, decoded: Decoded::default() };
     decoder.check_header(&entries);
     decoder.section("", &entries);
     match decoder.decoded {
-        decoded if decoded.mistakes.is_empty() => Ok(decoded),
-        decoded => Err(Mistakes(decoded.mistakes)),
+        decoded if decoded.errors.is_empty() => Ok(decoded),
+        decoded => Err(Errors(decoded.errors)),
     }
 }
 
@@ -43,12 +43,12 @@ impl Decoder<'_> {
             match entries.iter().rfind(|(_, key, _)| key == name) {
                 Some((_, _, Tree::Text(text))) if text == expected => {}
                 Some((line, _, Tree::Text(text))) => {
-                    self.mistake(*line, name, &format!("{text:?} cannot be read: write {expected}"));
+                    self.error(*line, name, &format!("{text:?} cannot be read: write {expected}"));
                 }
                 Some((line, _, other)) => {
-                    self.mistake(*line, name, &format!("this is {}: write {expected}", other.what()));
+                    self.error(*line, name, &format!("this is {}: write {expected}", other.what()));
                 }
-                None => self.mistake(1, name, &format!("it is missing: write {name}: {expected}")),
+                None => self.error(1, name, &format!("it is missing: write {name}: {expected}")),
             }
         }
     }
@@ -74,7 +74,7 @@ impl Decoder<'_> {
                 self.section(&below, entries);
             }
             (None, tree) if FIELDS.iter().any(|it| it.path.starts_with(&below)) => {
-                self.mistake(line, path, &format!("a mapping is expected here, but this is {}", tree.what()));
+                self.error(line, path, &format!("a mapping is expected here, but this is {}", tree.what()));
             }
             (None, tree) if is_removed(path) && is_empty(tree) => {}
             (None, _) => self.unknown(line, path),
@@ -84,7 +84,7 @@ impl Decoder<'_> {
     fn field(&mut self, line: u32, field: &'static Field, tree: &Tree) {
         match value(field, tree) {
             Ok(value) => self.decoded.values.set(field.path, value, Place::Line(line)),
-            Err(reason) => self.mistake(line, field.path, &reason),
+            Err(reason) => self.error(line, field.path, &reason),
         }
     }
 
@@ -103,8 +103,8 @@ impl Decoder<'_> {
         self.decoded.notices.push(Notice::warning(format!("{}:{line}: {}: {text}", self.file, shown(path))));
     }
 
-    fn mistake(&mut self, line: u32, path: &str, text: &str) {
-        self.decoded.mistakes.push(format!("{}:{line}: {}: {text}", self.file, shown(path)));
+    fn error(&mut self, line: u32, path: &str, text: &str) {
+        self.decoded.errors.push(format!("{}:{line}: {}: {text}", self.file, shown(path)));
     }
 }
 
@@ -175,14 +175,14 @@ fn gate((_, name, tree): &(u32, String, Tree)) -> Result<(String, bool), String>
 }
 
 fn pattern(tree: &Tree) -> Result<(String, u8), String> {
-    let mistake = || "each item is a mapping: write {filePattern: daemon, verbosity: 4}".to_owned();
-    let Tree::Map(entries) = tree else { return Err(mistake()) };
+    let error = || "each item is a mapping: write {filePattern: daemon, verbosity: 4}".to_owned();
+    let Tree::Map(entries) = tree else { return Err(error()) };
     let find = |name: &str| entries.iter().rfind(|(_, key, _)| key == name).map(|(_, _, value)| value);
     match (find("filePattern"), find("verbosity")) {
         (Some(Tree::Text(file)), Some(Tree::Integer(level))) => {
-            Ok((file.clone(), u8::try_from(*level).map_err(|_| mistake())?))
+            Ok((file.clone(), u8::try_from(*level).map_err(|_| error())?))
         }
-        _ => Err(mistake()),
+        _ => Err(error()),
     }
 }
 

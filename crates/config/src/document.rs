@@ -190,14 +190,14 @@ impl Document {
     }
 
     /// Fields that were given another value than the default and change nothing.
-    pub(crate) fn useless(&self) -> Vec<Notice> {
-        let useless = FIELDS.iter().filter_map(|field| match (field.used, self.places.get(field.path)) {
+    pub(crate) fn without_effect(&self) -> Vec<Notice> {
+        let without_effect = FIELDS.iter().filter_map(|field| match (field.used, self.places.get(field.path)) {
             (Use::None(reason), Some(Place::Line(_))) if self.value(field.path) != &field.default_value() => {
                 Some(Notice::info(format!("{} has no use here: {reason}", self.place(field.path))))
             }
             _ => None,
         });
-        useless.collect()
+        without_effect.collect()
     }
 
     /// As `v1alpha1`. Sync periods and masqueradeAll are written in the section of the mode only, as kube-proxy does.

@@ -101,7 +101,7 @@ pub const FIELDS: &[Field] = &[
     field("iptables.minSyncPeriod", Duration, "1s", Zero, Works("least time between two writes, unless mode is nftables or ipvs; the default counts in mode iptables only, and means 0s otherwise"), "2s"),
     field("ipvs.syncPeriod", Duration, "30s", Zero, Works("as iptables.syncPeriod, if mode is ipvs"), "20s"),
     field("ipvs.minSyncPeriod", Duration, "0s", Absent, Works("as iptables.minSyncPeriod, if mode is ipvs"), "2s"),
-    field("ipvs.scheduler", Text, "", Absent, Works("how virtual servers pick an endpoint, if mode is ipvs; rr if empty, and a mistake if the kernel does not have it"), "wrr"),
+    field("ipvs.scheduler", Text, "", Absent, Works("how virtual servers pick an endpoint, if mode is ipvs; rr if empty, and an error if the kernel does not have it"), "wrr"),
     field("ipvs.excludeCIDRs", List, "", Absent, Works("virtual servers in these ranges are never deleted, if mode is ipvs"), "192.0.2.0/24"),
     field("ipvs.strictARP", Boolean, "false", Absent, Works("sets arp_ignore to 1 and arp_announce to 2, if mode is ipvs"), "true"),
     field("ipvs.tcpTimeout", Duration, "0s", Absent, Works("how long IPVS remembers idle TCP connections, if mode is ipvs; 0s leaves what is set"), "5m"),

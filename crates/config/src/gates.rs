@@ -21,7 +21,7 @@ const fn gate(name: &'static str, default: bool, used: Use) -> Gate {
 
 pub const GATES: &[Gate] = &[
     gate("AllowServiceExternalIPs", true, Use::Works("false: spec.externalIPs are not served")),
-    gate("KubeProxyIPVS", true, Use::Works("false: mode ipvs is a mistake")),
+    gate("KubeProxyIPVS", true, Use::Works("false: mode ipvs is an error")),
     gate(
         "KubeProxyNFTablesLocalhostNodePorts",
         false,

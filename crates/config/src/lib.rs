@@ -32,7 +32,7 @@ pub use flags::{FLAGS, Flag, Target};
 pub use gates::{GATES, Gate, is_on};
 pub use lenient::{parse_address, parse_range};
 pub use mode::AskedMode;
-pub use notice::{Level, Mistakes, Notice};
+pub use notice::{Errors, Level, Notice};
 pub use precedence::{Read, from_file, from_flags};
 pub use span::{Span, parse_duration};
 pub use value::{Kind, Value};

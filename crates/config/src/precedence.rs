@@ -10,7 +10,7 @@ use crate::flags::Target;
 use crate::gates;
 use crate::lenient::parse_address;
 use crate::mode::AskedMode;
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::sanity;
 use crate::value::Value;
 
@@ -25,7 +25,7 @@ pub struct Read {
 }
 
 /// The configuration of a command line without --config.
-pub fn from_flags(given: &Given) -> Result<Read, Mistakes> {
+pub fn from_flags(given: &Given) -> Result<Read, Errors> {
     let mut values = Values::default();
     for (flag, value) in given.flags() {
         if let Target::Field(path) | Target::Override(path) = flag.target
@@ -40,12 +40,12 @@ pub fn from_flags(given: &Given) -> Result<Read, Mistakes> {
     let mut document = Document::complete("", &values, &overriding);
     let serves_health = apply_port(&mut document, given, "healthz-port", "healthzBindAddress");
     let serves_metrics = apply_port(&mut document, given, "metrics-port", "metricsBindAddress");
-    let notices = given.useless();
+    let notices = given.without_effect();
     finished(Read { document, notices, serves_health, serves_metrics })
 }
 
 /// The configuration of a file, named for messages, with the flags beside it.
-pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Mistakes> {
+pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Errors> {
     let mut decoded = decode(file, text)?;
     for (flag, value) in given.flags() {
         if let Target::Override(path) = flag.target
@@ -58,14 +58,14 @@ pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Mistakes
     let document = Document::complete(file, &decoded.values, &[]);
     let mut notices = decoded.notices;
     notices.extend(ignored(given));
-    notices.extend(document.useless());
+    notices.extend(document.without_effect());
     finished(Read { document, notices, serves_health: true, serves_metrics: true })
 }
 
-fn finished(mut read: Read) -> Result<Read, Mistakes> {
-    let mistakes = check(&read.document);
-    if !mistakes.is_empty() {
-        return Err(Mistakes(mistakes));
+fn finished(mut read: Read) -> Result<Read, Errors> {
+    let errors = check(&read.document);
+    if !errors.is_empty() {
+        return Err(Errors(errors));
     }
     settle(&mut read.document);
     read.notices.extend(gates::notices(read.document.gates()));
@@ -131,5 +131,5 @@ fn ignored(given: &Given) -> Vec<Notice> {
         Notice::warning(format!("ignored because of --config, whose file says it instead: {}", names.join(", ")))
     });
     let kept = Given::of(rest.into_iter().map(|(flag, value)| (flag.name, value.clone())));
-    void.into_iter().chain(kept.useless()).collect()
+    void.into_iter().chain(kept.without_effect()).collect()
 }

@@ -20,7 +20,7 @@ const UNITS: [(&str, i64); 8] = [
 
 impl Span {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mistake = || format!("{text:?} is not a time span: write for example 30s, 500ms or 1m30s");
+        let error = || format!("{text:?} is not a time span: write for example 30s, 500ms or 1m30s");
         let (is_negative, mut rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -31,11 +31,11 @@ impl Span {
         let mut total: i64 = 0;
         let mut is_empty = true;
         while !rest.is_empty() {
-            let (nanoseconds, after) = part(rest).ok_or_else(mistake)?;
-            total = total.checked_add(nanoseconds).ok_or_else(mistake)?;
+            let (nanoseconds, after) = part(rest).ok_or_else(error)?;
+            total = total.checked_add(nanoseconds).ok_or_else(error)?;
             (rest, is_empty) = (after, false);
         }
-        if is_empty { Err(mistake()) } else { Ok(Self(if is_negative { -total } else { total })) }
+        if is_empty { Err(error()) } else { Ok(Self(if is_negative { -total } else { total })) }
     }
 
     /// As the rest of the program counts time; what is negative has been refused before.

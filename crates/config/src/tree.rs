@@ -32,7 +32,7 @@ impl Tree {
     }
 }
 
-/// Reads YAML or JSON; the mistake begins with the line. Of several documents the first counts, as in kube-proxy.
+/// Reads YAML or JSON; the error begins with the line. Of several documents the first counts, as in kube-proxy.
 pub(crate) fn read(text: &str) -> Result<Tree, (u32, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (skipped, text) = first_document(text);

@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// From a flag's text or a table's; the mistake says what to write.
+    /// From a flag's text or a table's; the error says what to write.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, String> {
         Ok(match kind {
             Kind::Text | Kind::Quantity => Self::Text(text.into()),
@@ -163,18 +163,17 @@ fn parse_gates(text: &str) -> Result<BTreeMap<String, bool>, String> {
 
 fn parse_gate(part: &str) -> Result<(String, bool), String> {
     let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} has no value: write {part}=true"))?;
-    let value = parse_boolean(value.trim()).map_err(|mistake| format!("feature gate {name}: {mistake}"))?;
+    let value = parse_boolean(value.trim()).map_err(|error| format!("feature gate {name}: {error}"))?;
     Ok((name.trim().into(), value))
 }
 
 fn parse_patterns(text: &str) -> Result<Vec<(String, u8)>, String> {
-    let mistake = |part: &str| format!("{part:?} is not PATTERN=N: write for example daemon=4");
+    let error = |part: &str| format!("{part:?} is not PATTERN=N: write for example daemon=4");
     let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     parts
         .map(|part| {
-            let (file, level) =
-                part.split_once('=').filter(|(file, _)| !file.is_empty()).ok_or_else(|| mistake(part))?;
-            Ok((file.into(), level.parse().map_err(|_| mistake(part))?))
+            let (file, level) = part.split_once('=').filter(|(file, _)| !file.is_empty()).ok_or_else(|| error(part))?;
+            Ok((file.into(), level.parse().map_err(|_| error(part))?))
         })
         .collect()
 }

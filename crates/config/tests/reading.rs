@@ -1,10 +1,10 @@
 //! Lenient about names, strict about types, and every mistake told with its place and what to write.
 
-use portolan_config::{Given, Level, Mistakes, Read, Span, from_file, from_flags};
+use portolan_config::{Errors, Given, Level, Read, Span, from_file, from_flags};
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-fn read_with(text: &str, flags: &[(&str, &str)]) -> Result<Read, Mistakes> {
+fn read_with(text: &str, flags: &[(&str, &str)]) -> Result<Read, Errors> {
     from_file("f.conf", &format!("{HEADER}{text}"), &Given::new(flags).expect("the flags are good"))
 }
 
@@ -68,7 +68,7 @@ fn another_kind_of_file_is_refused() {
     let refused = |text: &str| from_file("f", text, &Given::default()).expect_err(text).to_string();
     assert_eq!(
         refused("kind: Service\napiVersion: v1\n"),
-        "2 mistakes in the configuration:\n  \
+        "2 errors in the configuration:\n  \
          f:2: apiVersion: \"v1\" cannot be read: write kubeproxy.config.k8s.io/v1alpha1\n  \
          f:1: kind: \"Service\" cannot be read: write KubeProxyConfiguration"
     );
