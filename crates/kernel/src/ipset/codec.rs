@@ -1,4 +1,5 @@
-//! Sets and their entries as attributes. Numbers are in network byte order, and their attributes must say so.
+//! Sets and their entries as netlink attributes. Numbers are in network byte order, and their attributes are marked
+//! so.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +15,7 @@ const REVISION: u16 = 4;
 const FAMILY: u16 = 5;
 const DATA: u16 = 7;
 const ENTRIES: u16 = 8;
-/// The oldest version of the protocol that all kernels in use speak.
+/// The oldest protocol version that all current kernels support.
 const PROTOCOL_VERSION: u8 = 6;
 
 mod data {
@@ -33,7 +34,7 @@ const ADDRESS_IPV6: u16 = 2;
 /// Marks an attribute whose number is in network byte order.
 const NETWORK_ORDER: u16 = 0x4000;
 
-/// What kube-proxy asks for; the hash grows by itself up to the most elements.
+/// The value of kube-proxy; the hash grows up to the maximum number of elements.
 const HASH_SIZE: u32 = 1024;
 const MOST_ELEMENTS: u32 = 65_536;
 
@@ -100,7 +101,7 @@ fn write_address(writer: &mut MessageWriter, kind: u16, address: IpAddr) {
     });
 }
 
-/// A large set comes in several messages. Entries of a form that is not known here are left out.
+/// A large set is returned in several messages. Entries of an unknown form are skipped.
 pub(super) fn read_set(message: &Message<'_>, set: &mut Option<Set>) {
     let attributes = message.attributes(PROTOCOL_HEADER.len());
     let kind = attributes.string(TYPE_NAME).and_then(SetType::from_name);

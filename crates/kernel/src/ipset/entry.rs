@@ -1,4 +1,4 @@
-//! What can be in a set, and how `ipset` prints it.
+//! The entries of a set, in the format of `ipset`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ pub enum Entry {
     Port(u16),
     IpPort(IpAddr, Protocol, u16),
     IpPortIp(IpAddr, Protocol, u16, IpAddr),
-    /// The network has a prefix length of at least 1: sets cannot hold "everything".
+    /// The prefix length of the network is at least 1: sets cannot hold "everything".
     IpPortNet(IpAddr, Protocol, u16, IpAddr, u8),
 }
 

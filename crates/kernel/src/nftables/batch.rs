@@ -1,4 +1,4 @@
-//! A batch: changes that the kernel applies all together or not at all.
+//! A batch: changes that the kernel applies as one transaction.
 
 use std::borrow::Borrow;
 
@@ -14,14 +14,14 @@ use crate::netlink::{Header, MessageWriter, flags};
 /// A list attribute has a 16-bit length.
 const LONGEST_LIST: usize = 65_000;
 
-/// Opening message with its generation attribute, whose value is at the end.
+/// The opening message with its generation attribute, whose value is at the end.
 const OPENING_LENGTH: usize = 28;
-/// The kernel's word for a batch that is based on no generation in particular.
+/// The value for a batch that is not based on a particular generation.
 const ANY_GENERATION: u32 = 0;
 /// `struct nfgenmsg` of the messages around a batch, with the subsystem as resource.
 const FRAME_HEADER: [u8; uapi::PROTOCOL_HEADER] = [0, 0, 0, uapi::SUBSYSTEM as u8];
 
-/// Changes to write in one go. Names are not checked here: the kernel refuses wrong ones.
+/// Changes to commit together. Names are not validated here: the kernel refuses invalid ones.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The message that opens the batch, then the operations.
@@ -49,13 +49,13 @@ impl Batch {
         Batch { writer, set_id: 0 }
     }
 
-    /// Has the kernel refuse the batch if anybody has committed since that generation.
+    /// Makes the kernel refuse the batch if there was any commit since that generation.
     pub fn based_on(&mut self, generation: u32) {
         let generation = generation.to_be_bytes();
         self.writer.overwrite(OPENING_LENGTH - generation.len(), &generation);
     }
 
-    /// No error if the table is there already.
+    /// No error if the table exists already.
     pub fn add_table(&mut self, family: Family, table: &str) {
         self.operation(message::NEW_TABLE, flags::CREATE, family, table, |_| {});
     }
@@ -64,7 +64,7 @@ impl Batch {
         self.operation(message::DELETE_TABLE, 0, family, table, |_| {});
     }
 
-    /// No error if the chain is there already.
+    /// No error if the chain exists already.
     pub fn add_chain(&mut self, family: Family, table: &str, name: &str, hook: Option<&Hook>) {
         self.operation(message::NEW_CHAIN, flags::CREATE, family, table, |writer| {
             writer.string(uapi::chain::NAME, name);
@@ -87,7 +87,7 @@ impl Batch {
         });
     }
 
-    /// Deletes one rule, named by the handle that [`super::Nftables::rules_with_handles`] tells.
+    /// Deletes one rule by its handle, which [`super::Nftables::rules_with_handles`] returns.
     pub fn delete_rule(&mut self, family: Family, table: &str, chain: &str, handle: u64) {
         self.operation(message::DELETE_RULE, 0, family, table, |writer| {
             writer.string(uapi::rule::CHAIN, chain);
@@ -95,7 +95,7 @@ impl Batch {
         });
     }
 
-    /// Appends a rule to the chain. The comment is what `nft list` prints behind it.
+    /// Appends a rule to the chain. `nft list` prints the comment after it.
     pub fn add_rule(
         &mut self,
         family: Family,
@@ -118,7 +118,7 @@ impl Batch {
         });
     }
 
-    /// No error if the same set is there already.
+    /// No error if the same set exists already.
     pub fn add_set(&mut self, family: Family, table: &str, name: &str, spec: &SetSpec) {
         self.set_id += 1;
         let id = self.set_id;
@@ -134,9 +134,8 @@ impl Batch {
         });
     }
 
-    /// Adds elements to a set or map, unless it is one of ranges over a single field: those go
-    /// through [`Self::add_ranges`]. An element that a map has already is an error, even with the
-    /// same data; one that a set has already is none.
+    /// Adds elements to a set or map, except for ranges over a single field, which need [`Self::add_ranges`]. An
+    /// element that exists in a map is an error, even with the same data; in a set it is not.
     pub fn add_elements(
         &mut self,
         family: Family,
@@ -148,7 +147,7 @@ impl Batch {
         self.elements(&list, elements, Element::write);
     }
 
-    /// Deletes the elements with those keys; their data is not looked at.
+    /// Deletes the elements with those keys; their data is ignored.
     pub fn delete_elements(
         &mut self,
         family: Family,
@@ -160,8 +159,8 @@ impl Batch {
         self.elements(&list, elements, Element::write_for_deletion);
     }
 
-    /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]).
-    /// The kernel keeps the two sides of such a range as two elements.
+    /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]). The kernel stores the
+    /// two bounds of such a range as two elements.
     pub fn add_ranges(
         &mut self,
         family: Family,
@@ -202,19 +201,18 @@ impl Batch {
         self.message_count() == 0
     }
 
-    /// The length of the operations, without what opens and closes the batch.
+    /// The length of the operations, without the messages that open and close the batch.
     pub fn byte_length(&self) -> usize {
         self.writer.bytes().len() - OPENING_LENGTH
     }
 
-    /// The number of operations; many elements are one.
+    /// The number of operations; a list of elements counts as one.
     pub fn message_count(&self) -> usize {
         self.writer.count() as usize - 1
     }
 
-    /// Closes the batch. Only the last operation is acknowledged, as acknowledgements of
-    /// thousands overflow the receive queue; the closing message itself is answered only from
-    /// Linux 6.10 on.
+    /// Closes the batch. Only the last operation is acknowledged, because thousands of acknowledgements would
+    /// overflow the receive queue; the closing message itself is acknowledged only since Linux 6.10.
     pub(super) fn close(mut self) -> MessageWriter {
         self.writer.add_flags_to_last(flags::ACKNOWLEDGE);
         self.writer.message(frame(message::BATCH_END), &FRAME_HEADER, |_| {});
@@ -235,7 +233,7 @@ impl Batch {
         });
     }
 
-    /// Writes as many messages as it takes to keep each list below its greatest length.
+    /// Splits the elements into as many messages as the maximum length of a list requires.
     fn elements(
         &mut self,
         list: &ElementList<'_>,
@@ -260,7 +258,7 @@ impl Batch {
     }
 }
 
-/// Where a list of elements belongs, and what is to be done with it.
+/// The set of a list of elements, and the operation.
 struct ElementList<'a> {
     kind: u16,
     family: Family,

@@ -1,5 +1,5 @@
-//! What counters have counted. It is read beside the rules and elements that hold them, because it is no part of what
-//! these are: two rules are the same whatever they have counted.
+//! Counter values. They are read separately from the rules and elements that hold them, because they are not part of
+//! their identity: two rules are equal whatever they have counted.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::verdict::read_value;
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message};
 
-/// How often a dump is begun anew when the kernel refuses to go on with it.
+/// How often a dump is restarted when the kernel refuses to continue it.
 const ATTEMPTS: u32 = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -22,8 +22,8 @@ pub struct Count {
 }
 
 impl Nftables {
-    /// Hands the key of every element of the set that counts to `each`, with what it has counted; nothing if there is
-    /// no such set. Elements that packets add meanwhile may be missing.
+    /// Passes the key and the counter of every element of a set to `each`; nothing if there is no such set. Elements
+    /// that packets add in the meantime may be missing.
     pub fn element_counts(
         &mut self,
         family: Family,
@@ -57,7 +57,8 @@ impl Nftables {
     }
 }
 
-/// A commit meanwhile is no reason to read again: counters are never of one moment. A rehash is, but it is soon over.
+/// A concurrent commit is no reason to read again: counters are never consistent with each other. A rehash is, but it
+/// is short.
 fn undisturbed<T>(attempted: &str, mut read: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for attempt in 0..ATTEMPTS {
         if let Some(value) = read()? {

@@ -1,12 +1,12 @@
-//! Telling what a message was, from its own bytes: only needed when the kernel refuses it.
+//! Describes a message from its own bytes, for errors.
 
 use portolan_model::Family;
 
 use super::uapi::{self, message};
 use crate::netlink::{Attributes, Message, Messages};
 
-/// Says what the message with that index in the batch was, for example
-/// "add element 0a600001 in set services of table ip portolan".
+/// Describes the message with that index in the batch, for example "add element 0a600001 in set services of table ip
+/// portolan".
 pub(super) fn describe_operation(batch: &[u8], index: usize, offset: Option<u32>) -> String {
     match Messages::new(batch).nth(index) {
         Some(operation) => describe(&operation, offset),
@@ -14,7 +14,7 @@ pub(super) fn describe_operation(batch: &[u8], index: usize, offset: Option<u32>
     }
 }
 
-/// `offset` is where in the message the kernel found fault.
+/// `offset` is the position in the message that the kernel objects to.
 fn describe(operation: &Message<'_>, offset: Option<u32>) -> String {
     match operation.kind {
         message::BATCH_BEGIN => return "beginning of the batch".to_owned(),
@@ -33,8 +33,7 @@ fn describe(operation: &Message<'_>, offset: Option<u32>) -> String {
     format!("{what}{element}{}", describe_table(operation, attributes))
 }
 
-/// Says what a notification tells of, for example "deleted chain dispatch"; `None` if it is about
-/// no change of an object.
+/// Describes a notification, for example "deleted chain dispatch"; `None` if it is not about an object.
 pub(super) fn describe_change(notification: &Message<'_>) -> Option<String> {
     let words = words(notification.kind)?;
     let attributes = notification.attributes(uapi::PROTOCOL_HEADER);
@@ -45,7 +44,7 @@ pub(super) fn describe_change(notification: &Message<'_>) -> Option<String> {
     Some(format!("{participle} {}", words.object(attributes)))
 }
 
-/// What a message does to what, and the attribute that holds the name of that.
+/// The operation and the type of its object, and the attribute with the name of the object.
 struct Words {
     verb: &'static str,
     noun: &'static str,
@@ -102,7 +101,7 @@ fn is_about_elements(kind: u16) -> bool {
 
 /// The key of the element that the offset falls into, in hexadecimal digits.
 fn key_at(body: &[u8], offset: u32) -> Option<String> {
-    // The kernel counts from the netlink header, which the body is without.
+    // The kernel counts from the netlink header, which is not part of the body.
     let offset = usize::try_from(offset).ok()?.checked_sub(16)?;
     let attributes = Attributes::new(body.get(uapi::PROTOCOL_HEADER..)?);
     let list = attributes.nested(uapi::element::LIST_ELEMENTS);

@@ -1,4 +1,4 @@
-//! Expressions into bytes.
+//! Encodes expressions.
 
 use super::expression::{Expression, Register};
 use super::uapi::{LIST_ELEMENT, expression as attribute};
@@ -138,7 +138,7 @@ impl Expression {
                 writer.attribute(attribute::REJECT_CODE, &[*code]);
             }
             Expression::Counter => {}
-            // The kernel refuses a name it does not know, and most names without their attributes.
+            // The kernel refuses an unknown name, and most names without their attributes.
             Expression::Unknown { .. } => {}
         }
     }

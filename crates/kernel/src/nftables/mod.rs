@@ -1,4 +1,4 @@
-//! nf_tables over netlink: what can be written and read, batches, and changes made by others.
+//! nf_tables over netlink: objects, batches, reads, and notifications of foreign changes.
 
 mod batch;
 mod chain;

@@ -1,4 +1,4 @@
-//! Reading back what the kernel has.
+//! Reads objects back from the kernel.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,9 +13,9 @@ use super::{Expression, Hook, Nftables, SetSpec};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
 
-/// Others rarely commit, and rehashing a large set takes some tens of milliseconds.
+/// Foreign commits are rare, and rehashing a large set takes some tens of milliseconds.
 const ATTEMPTS: u32 = 200;
-/// How often a read insists on a moment in which nobody commits, however long that takes.
+/// How many reads insist on an interval without foreign commits, however long they take.
 const PATIENT_ATTEMPTS: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -154,8 +154,7 @@ impl Nftables {
         Ok(Some(SetSpec::read(attributes)))
     }
 
-    /// The messages are kept until the dump is known to be complete, in a fraction of the memory
-    /// that the elements would take.
+    /// The messages are kept until the dump is known to be complete, in a fraction of the memory of the elements.
     pub(super) fn dump_elements(
         &mut self,
         family: Family,
@@ -178,7 +177,7 @@ impl Nftables {
         }
     }
 
-    /// Dumps objects; those that `decode` has nothing for are left out.
+    /// Dumps objects; those that `decode` returns `None` for are skipped.
     fn read<T>(
         &mut self,
         mut request: MessageWriter,
@@ -196,14 +195,14 @@ impl Nftables {
         })
     }
 
-    /// Reads until nobody has committed meanwhile. The kernel marks dumps as interrupted by the
-    /// number of the generation, but changes that number before it takes deleted elements out of
-    /// a set, which makes it lose its place in a dump (Linux 6.18). So a commit that is under way
-    /// is waited for. `read` returns `None` if it has seen by itself that it must be repeated.
+    /// Repeats a read until no commit happened during it. The kernel marks dumps as interrupted by the generation
+    /// number, but increments that number before it removes deleted elements from a set, which makes it lose its
+    /// position in a dump (Linux 6.18). A commit in progress is therefore waited for. `read` returns `None` if it has
+    /// detected by itself that it must be repeated.
     ///
-    /// Commits to other tables count as well, so a busy neighbour could keep us from ever reading
-    /// a large set. After a while a read is therefore taken as it is: others' commits do not touch
-    /// our tables, and whoever does touch them is told of by [`super::Monitor`].
+    /// Commits to other tables count as well, so that a busy neighbour could prevent us from ever reading a large
+    /// set. After a while a read is therefore accepted as it is: commits to other tables do not touch ours, and
+    /// [`super::Monitor`] reports those that do.
     fn at_one_moment<T>(
         &mut self,
         attempted: &str,
@@ -226,7 +225,7 @@ impl Nftables {
     }
 }
 
-/// The elements in a dump, undecoded.
+/// The elements in a dump, not decoded.
 pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
     Messages::new(dump).flat_map(|message| {
         let attributes = message.attributes(uapi::PROTOCOL_HEADER);
@@ -235,15 +234,15 @@ pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
     })
 }
 
-/// A set without a size is a hash table that the kernel rehashes some time after it has grown.
-/// Pieces of a dump from before and after that do not fit together: elements come twice while
-/// others are missing, and the dump is not marked as interrupted (Linux 6.18). The kernel goes on
-/// after as many elements as it has given, so a dump in which none comes twice is complete.
+/// A set without a size is a hash table that the kernel rehashes some time after it has grown. Parts of a dump from
+/// before and after that are inconsistent: some elements come twice while others are missing, and the dump is not
+/// marked as interrupted (Linux 6.18). The kernel continues after as many elements as it has returned, so that a dump
+/// without duplicates is complete.
 pub(super) fn has_duplicates(dump: &[u8]) -> bool {
     let mut seen = HashSet::new();
     members(dump).any(|member| {
         let key = member.first(uapi::element::KEY).map(|key| key.value);
-        // The two sides of ranges that touch have the same key.
+        // The bounds of adjacent ranges have the same key.
         let flags = member.number_32(uapi::element::FLAGS).unwrap_or(0);
         !seen.insert((key, flags))
     })

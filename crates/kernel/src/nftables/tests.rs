@@ -1,4 +1,4 @@
-//! The decoders take any bytes.
+//! The decoders accept any input.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::netlink::Messages;
 
 const ROUNDS: usize = 20_000;
 
-/// A generator of the same numbers in every run.
+/// A deterministic generator.
 struct XorShift(u64);
 
 impl XorShift {
@@ -27,7 +27,7 @@ impl XorShift {
     }
 }
 
-/// Some of everything that has a decoder.
+/// A sample of everything that has a decoder.
 fn sample() -> Vec<u8> {
     let element = Element {
         key: vec![10, 0, 0, 1],
@@ -101,7 +101,7 @@ fn damaged_messages_are_decoded_without_panic() {
 }
 
 #[test]
-fn registers_have_two_spellings_and_one_meaning() {
+fn registers_have_two_numberings() {
     for word in 0..16 {
         let register = Register(word);
         assert_eq!(Register::from_number(register.number()), Some(register));
