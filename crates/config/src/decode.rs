@@ -1,4 +1,4 @@
-//! From a file's text to the values of its fields: lenient about names that nobody knows, strict about types.
+//! Decodes a file into the values of its fields: lenient about unknown names, strict about types.
 
 use crate::document::{Place, Values};
 use crate::fields::{FIELDS, Field, REMOVED_FIELDS};
@@ -10,7 +10,7 @@ use crate::value::{Kind, Value};
 const VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";
 const KIND: &str = "KubeProxyConfiguration";
 
-/// What a file says, before any default.
+/// The content of a file, before defaulting.
 #[derive(Default)]
 pub(crate) struct Decoded {
     pub(crate) values: Values,
@@ -21,7 +21,7 @@ pub(crate) struct Decoded {
 pub(crate) fn decode(file: &str, text: &str) -> Result<Decoded, Errors> {
     let tree = tree::read(text).map_err(|(line, reason)| Errors::one(format!("{file}:{line}: {reason}")))?;
     let Tree::Map(entries) = tree else {
-        return Err(Errors::one(format!("{file}:1: a {KIND} is expected here, but this is {}", tree.what())));
+        return Err(Errors::one(format!("{file}:1: expected a {KIND}, found {}", tree.what())));
     };
     let mut decoder = Decoder { file, decoded: Decoded::default() };
     decoder.check_header(&entries);
@@ -43,10 +43,10 @@ impl Decoder<'_> {
             match entries.iter().rfind(|(_, key, _)| key == name) {
                 Some((_, _, Tree::Text(text))) if text == expected => {}
                 Some((line, _, Tree::Text(text))) => {
-                    self.error(*line, name, &format!("{text:?} cannot be read: write {expected}"));
+                    self.error(*line, name, &format!("{text:?} is not supported: write {expected}"));
                 }
                 Some((line, _, other)) => {
-                    self.error(*line, name, &format!("this is {}: write {expected}", other.what()));
+                    self.error(*line, name, &format!("found {}: write {expected}", other.what()));
                 }
                 None => self.error(1, name, &format!("it is missing: write {name}: {expected}")),
             }
@@ -57,7 +57,7 @@ impl Decoder<'_> {
         for (index, (line, key, tree)) in entries.iter().enumerate() {
             let path = format!("{prefix}{key}");
             if let Some((first, ..)) = entries[..index].iter().find(|(_, before, _)| before == key) {
-                self.notice(*line, &path, &format!("it is there twice; this one counts, and not line {first}"));
+                self.notice(*line, &path, &format!("duplicate field; this one overrides line {first}"));
                 self.decoded.values.remove(&path);
             }
             self.entry(*line, &path, tree);
@@ -74,7 +74,7 @@ impl Decoder<'_> {
                 self.section(&below, entries);
             }
             (None, tree) if FIELDS.iter().any(|it| it.path.starts_with(&below)) => {
-                self.error(line, path, &format!("a mapping is expected here, but this is {}", tree.what()));
+                self.error(line, path, &format!("expected a mapping, found {}", tree.what()));
             }
             (None, tree) if is_removed(path) && is_empty(tree) => {}
             (None, _) => self.unknown(line, path),
@@ -92,9 +92,9 @@ impl Decoder<'_> {
         let removed = REMOVED_FIELDS.iter().find(|(name, _)| *name == path);
         let similar = FIELDS.iter().find(|field| field.path.eq_ignore_ascii_case(path));
         let reason = match (removed, similar) {
-            (Some((_, reason)), _) => format!("it has no use any more: {reason}"),
-            (_, Some(field)) => format!("no such field; it is ignored; did you mean {}?", field.path),
-            _ => "no such field; it is ignored".into(),
+            (Some((_, reason)), _) => format!("it has no effect any more: {reason}"),
+            (_, Some(field)) => format!("unknown field, ignored; did you mean {}?", field.path),
+            _ => "unknown field, ignored".into(),
         };
         self.notice(line, path, &reason);
     }
@@ -108,7 +108,7 @@ impl Decoder<'_> {
     }
 }
 
-/// A name out of a file may hold anything; a message shows it on one line and not all of a long one.
+/// A name from a file may contain anything; messages show it on one line, and shortened.
 fn shown(path: &str) -> String {
     let short: String = path.chars().take(80).collect();
     if short.chars().any(char::is_control) { short.escape_debug().to_string() } else { short }
@@ -124,7 +124,7 @@ fn is_removed(path: &str) -> bool {
     REMOVED_FIELDS.iter().any(|(name, _)| *name == path)
 }
 
-/// What kubeadm writes for a field that it leaves to its default.
+/// The values that kubeadm writes for a field with its default.
 fn is_empty(tree: &Tree) -> bool {
     matches!(tree, Tree::Integer(0)) || matches!(tree, Tree::Text(text) if matches!(&**text, "" | "0s"))
 }
@@ -140,7 +140,7 @@ fn value(field: &Field, tree: &Tree) -> Result<Value, String> {
         (Kind::Number, Tree::Integer(number)) => Ok(Value::Number(*number as f64)),
         (Kind::Number, Tree::Number(number)) if number.is_finite() => Ok(Value::Number(*number)),
         (Kind::Duration, Tree::Text(text)) => Span::parse(text).map(Value::Duration),
-        // The one time span that may also be a number, of nanoseconds.
+        // The only duration that may also be a number, of nanoseconds.
         (Kind::Duration, Tree::Integer(number)) if field.path == "logging.flushFrequency" => {
             Ok(Value::Duration(Span(*number)))
         }
@@ -151,7 +151,7 @@ fn value(field: &Field, tree: &Tree) -> Result<Value, String> {
         (Kind::Patterns, Tree::List(items)) => {
             items.iter().map(|(_, item)| pattern(item)).collect::<Result<_, _>>().map(Value::Patterns)
         }
-        (kind, tree) => Err(format!("{} is expected here, but this is {}", expected(kind), tree.what())),
+        (kind, tree) => Err(format!("expected {}, found {}", expected(kind), tree.what())),
     }
 }
 
@@ -163,7 +163,7 @@ fn integer(number: i64) -> Result<Value, String> {
 fn text(tree: &Tree) -> Result<String, String> {
     match tree {
         Tree::Text(text) => Ok(text.clone()),
-        other => Err(format!("the list's items must be texts, but one is {}", other.what())),
+        other => Err(format!("the items of the list must be strings, but one is {}", other.what())),
     }
 }
 
@@ -188,11 +188,11 @@ fn pattern(tree: &Tree) -> Result<(String, u8), String> {
 
 fn expected(kind: Kind) -> &'static str {
     match kind {
-        Kind::Text => "a text",
+        Kind::Text => "a string",
         Kind::Boolean => "true or false",
-        Kind::Integer => "a whole number",
+        Kind::Integer => "an integer",
         Kind::Number => "a number",
-        Kind::Duration => "a time span such as 30s",
+        Kind::Duration => "a duration such as 30s",
         Kind::List | Kind::Patterns => "a list",
         Kind::Gates => "a mapping",
         Kind::Quantity => "a number of bytes",

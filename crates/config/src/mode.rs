@@ -1,4 +1,4 @@
-//! The modes that an operator may ask for.
+//! The modes that an operator may request.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AskedMode {
@@ -32,7 +32,7 @@ impl AskedMode {
         }
     }
 
-    /// The section of the file whose sync periods and masquerading count.
+    /// The section of the file whose sync periods and masquerading apply.
     pub fn section(self) -> &'static str {
         match self {
             Self::Ipvs => "ipvs",
@@ -41,7 +41,7 @@ impl AskedMode {
         }
     }
 
-    /// Whether kube-proxy serves node ports at every address of the node if it is not told where.
+    /// Whether kube-proxy serves node ports on every address of the node by default.
     pub fn serves_node_ports_everywhere(self) -> bool {
         self.section() != "nftables"
     }

@@ -1,4 +1,4 @@
-//! What the operator should be told: notices, which let the program go on, and errors, which do not.
+//! Messages for the operator: notices, which are logged, and errors, which prevent the start.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub enum Level {
     Warning,
 }
 
-/// Something to be logged once the log has started.
+/// A message for the log, once logging is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub level: Level,
@@ -25,7 +25,7 @@ impl Notice {
     }
 }
 
-/// All that is wrong with a configuration; each says where, what, and what to write instead.
+/// All errors of a configuration; each names the place, the problem, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors(pub Vec<String>);
 

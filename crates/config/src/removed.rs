@@ -1,13 +1,13 @@
-//! Flags that kube-proxy no longer has, but that older command lines still give. They are taken, and most change
-//! nothing.
+//! Flags that were removed from kube-proxy, but that older command lines still use. They are accepted, most of them
+//! without effect.
 
 use crate::fields::Use;
 use crate::flags::{Flag, Target, hidden};
 use crate::value::Kind::{self, Boolean, Duration, Integer, Text};
 
-const KLOG: Use = Use::None("removed in Kubernetes 1.26: the log goes to standard error");
-const PORT_RANGE: Use = Use::None("the kernel gives free ports to listeners of userspace mode");
-const UDP_TIMEOUT: Use = Use::Works("userspace mode: how long a UDP client may be idle before it gets a new endpoint");
+const KLOG: Use = Use::None("removed in Kubernetes 1.26: the log is written to standard error");
+const PORT_RANGE: Use = Use::None("the kernel assigns the listener ports of userspace mode");
+const UDP_TIMEOUT: Use = Use::Works("userspace mode: idle timeout of UDP associations");
 
 const fn gone(name: &'static str, kind: Kind, used: Use) -> Flag {
     match kind {
@@ -25,8 +25,8 @@ pub(crate) const REMOVED: &[Flag] = &[
     gone("cleanup-ipvs", Boolean, Use::None("removed: --cleanup removes what every mode left")),
     gone("conntrack-max", Integer, Use::None("removed: use --conntrack-max-per-core and --conntrack-min")),
     gone("resource-container", Text, Use::None("removed: container runtimes do this")),
-    gone("boot-id-file", Text, Use::None("removed: never had a meaning here")),
-    gone("machine-id-file", Text, Use::None("removed: never had a meaning here")),
+    gone("boot-id-file", Text, Use::None("removed: never had an effect")),
+    gone("machine-id-file", Text, Use::None("removed: never had an effect")),
     gone("experimental-logging-sanitization", Boolean, Use::None("removed: no secrets are logged")),
     gone("add-dir-header", Boolean, KLOG),
     gone("alsologtostderr", Boolean, KLOG),

@@ -1,4 +1,4 @@
-//! What is allowed and yet hardly meant.
+//! Warnings about settings that are valid but probably unintended.
 
 use ipnet::IpNet;
 
