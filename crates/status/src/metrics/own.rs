@@ -83,7 +83,7 @@ impl OwnMetrics {
                 "portolan_drift_last_found_timestamp_seconds",
                 Kind::Gauge,
                 &[],
-                "Time when drift was last repaired, in seconds since 1970; 0 if never.",
+                "Time when a foreign change was last found, in seconds since 1970; 0 if never.",
             ),
             services: add("portolan_services", Kind::Gauge, &[], "Services."),
             service_ports: add(
