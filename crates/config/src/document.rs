@@ -73,13 +73,13 @@ impl Document {
             };
             document.values.insert(field.path, value);
         }
-        document.follow_the_family();
+        document.apply_family();
         document.append_ports();
         document
     }
 
     /// The default addresses of the servers have the family of `bindAddress`.
-    fn follow_the_family(&mut self) {
+    fn apply_family(&mut self) {
         let is_v6 = parse_address(self.text("bindAddress")).is_some_and(|address| address.is_ipv6());
         for (path, address) in [("healthzBindAddress", "[::]:10256"), ("metricsBindAddress", "[::1]:10249")] {
             if is_v6 && !self.is_given(path) {

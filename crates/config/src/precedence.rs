@@ -29,12 +29,12 @@ pub fn from_flags(given: &Given) -> Result<Read, Errors> {
     let mut values = Values::default();
     for (flag, value) in given.flags() {
         if let Target::Field(path) | Target::Override(path) = flag.target
-            && !means_nothing(value)
+            && !is_unset(value)
         {
             values.set(path, value.clone(), Place::Flag(flag.name));
         }
     }
-    follow_the_mode(&mut values);
+    apply_mode(&mut values);
     // With flags, the minimum interval of ipvs mode is that of iptables mode; with a file it is 0.
     let overriding = [("ipvs.minSyncPeriod", Value::Duration(crate::Span(1_000_000_000)))];
     let mut document = Document::complete("", &values, &overriding);
@@ -49,9 +49,9 @@ pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Errors> 
     let mut decoded = decode(file, text)?;
     for (flag, value) in given.flags() {
         if let Target::Override(path) = flag.target
-            && !means_nothing(value)
+            && !is_unset(value)
         {
-            let value = beside(value, decoded.values.value(path));
+            let value = merged(value, decoded.values.value(path));
             decoded.values.set(path, value, Place::Flag(flag.name));
         }
     }
@@ -67,14 +67,14 @@ fn finished(mut read: Read) -> Result<Read, Errors> {
     if !errors.is_empty() {
         return Err(Errors(errors));
     }
-    settle(&mut read.document);
+    finalize(&mut read.document);
     read.notices.extend(gates::notices(read.document.gates()));
     read.notices.extend(sanity::notices(&read.document));
     Ok(read)
 }
 
 /// The values that kube-proxy completes last: the node name in the form of the API, and the node port addresses.
-fn settle(document: &mut Document) {
+fn finalize(document: &mut Document) {
     let name = document.text("hostnameOverride").trim().to_lowercase();
     document.replace("hostnameOverride", Value::Text(name));
     if document.list("nodePortAddresses").is_empty() && document.mode() == AskedMode::Nftables {
@@ -83,12 +83,12 @@ fn settle(document: &mut Document) {
 }
 
 /// An empty string on the command line counts as unset.
-fn means_nothing(value: &Value) -> bool {
+fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Text(text) if text.is_empty())
 }
 
 /// Patterns of both apply, those of the flag first; otherwise the flag wins.
-fn beside(flag: &Value, file: Option<&Value>) -> Value {
+fn merged(flag: &Value, file: Option<&Value>) -> Value {
     match (flag, file) {
         (Value::Patterns(first), Some(Value::Patterns(second))) => {
             Value::Patterns(first.iter().chain(second).cloned().collect())
@@ -98,7 +98,7 @@ fn beside(flag: &Value, file: Option<&Value>) -> Value {
 }
 
 /// The nftables section has no flags: those of iptables apply to it.
-fn follow_the_mode(values: &mut Values) {
+fn apply_mode(values: &mut Values) {
     let is_nftables = matches!(values.value("mode"), Some(Value::Text(mode)) if mode == "nftables" || mode == "ebpf");
     if is_nftables {
         values.copy("iptables.syncPeriod", "nftables.syncPeriod");

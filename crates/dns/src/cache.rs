@@ -97,19 +97,22 @@ impl Cache {
 
     /// Caches an answer if it is cacheable.
     pub fn put(&self, key: Key, reply: &Arc<Reply>, now: Instant) {
-        let Some(life) = self.life(reply).filter(|life| !life.is_zero() && self.config.capacity > 0) else { return };
+        let Some(lifetime) = self.lifetime(reply).filter(|lifetime| !lifetime.is_zero() && self.config.capacity > 0)
+        else {
+            return;
+        };
         let capacity = (self.config.capacity / SHARDS).max(1);
         let mut shard = self.shard(&key);
         shard.inserted += 1;
         let number = shard.inserted;
-        let kept = Cached { reply: reply.clone(), since: now, until: now + life, number };
+        let kept = Cached { reply: reply.clone(), since: now, until: now + lifetime, number };
         shard.kept.insert(key, kept);
         shard.order.push_back((number, key));
         shard.shrink(capacity);
     }
 
     /// How long an answer may be cached.
-    fn life(&self, reply: &Reply) -> Option<Duration> {
+    fn lifetime(&self, reply: &Reply) -> Option<Duration> {
         let is_negative = reply.rcode() == Rcode::NX_DOMAIN || reply.answers.is_empty();
         let (ttl, longest) = match reply.rcode() {
             Rcode::NO_ERROR | Rcode::NX_DOMAIN if is_negative => (negative_ttl(reply)?, self.config.max_negative_ttl),

@@ -28,7 +28,7 @@ pub struct Received {
 struct Control([u8; 64]);
 
 /// Enables the local address of each datagram in `receive`.
-pub fn ask_for_local_address(socket: BorrowedFd<'_>, is_ipv6: bool) -> Result<()> {
+pub fn enable_local_address(socket: BorrowedFd<'_>, is_ipv6: bool) -> Result<()> {
     let (level, option) =
         if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::IPPROTO_IP, libc::IP_PKTINFO) };
     let value: libc::c_int = 1;
@@ -206,17 +206,17 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    fn answers_from_where_it_was_asked(wildcard: &str, asked: &str) {
+    fn replies_from(wildcard: &str, address: &str) {
         let socket = UdpSocket::bind((wildcard, 0)).unwrap();
-        let asked: IpAddr = asked.parse().unwrap();
-        ask_for_local_address(socket.as_fd(), asked.is_ipv6()).unwrap();
-        let client = UdpSocket::bind((asked, 0)).unwrap();
-        client.connect((asked, socket.local_addr().unwrap().port())).unwrap();
+        let address: IpAddr = address.parse().unwrap();
+        enable_local_address(socket.as_fd(), address.is_ipv6()).unwrap();
+        let client = UdpSocket::bind((address, 0)).unwrap();
+        client.connect((address, socket.local_addr().unwrap().port())).unwrap();
         client.send(b"question").unwrap();
 
         let mut buffer = [0; 100];
         let received = receive(socket.as_fd(), &mut buffer).unwrap();
-        let at = LocalAddress { address: asked, interface: 0 };
+        let at = LocalAddress { address, interface: 0 };
         assert_eq!(received, Received { length: 8, from: client.local_addr().unwrap(), at });
 
         send(socket.as_fd(), b"answer", received.from, received.at).unwrap();
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_sent_from_the_address_of_the_request() {
-        answers_from_where_it_was_asked("0.0.0.0", "127.0.0.9");
-        answers_from_where_it_was_asked("::", "::1");
+        replies_from("0.0.0.0", "127.0.0.9");
+        replies_from("::", "::1");
     }
 }

@@ -8,7 +8,7 @@ use std::ptr;
 
 /// From now on this thread and its children see `content` at the path `shown_at`; other processes do not. Without
 /// privileges this needs a user namespace, for which the process must be single-threaded.
-pub fn show_instead(content: &Path, shown_at: &Path) -> Result<()> {
+pub fn bind_mount(content: &Path, shown_at: &Path) -> Result<()> {
     enter_new_mount_namespace()?;
     // Mounts must not propagate to other namespaces.
     mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE)?;

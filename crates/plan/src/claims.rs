@@ -103,7 +103,7 @@ impl ServicePlan {
         held.chain(lost).map(|(address, kind)| Claim::new(address, kind, self.key.clone()))
     }
 
-    pub(crate) fn give_up_lost_frontends(&mut self, claims: &Claims, node: &NodePlan) {
+    pub(crate) fn drop_lost_frontends(&mut self, claims: &Claims, node: &NodePlan) {
         let (held, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.frontends)
             .into_iter()
             .map(|frontend| (claims.holder(self.key.family, frontend.address, self.protocol()), frontend))

@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
             let address = FrontendAddress::NodePort(port);
             frontends.push(Frontend { address, kind: FrontendKind::NodePort, sources: None, routes: external });
         }
-        without_repeats(frontends)
+        deduplicated(frontends)
     }
 
     fn vip(&self, address: IpAddr, kind: FrontendKind, routes: Routes, sources: Option<Box<[IpNet]>>) -> Frontend {
@@ -151,7 +151,7 @@ impl<'a> Context<'a> {
 
 /// An address may be listed twice, for example as load-balancer IP and as external IP: the first, stricter kind
 /// counts.
-fn without_repeats(frontends: Vec<Frontend>) -> Box<[Frontend]> {
+fn deduplicated(frontends: Vec<Frontend>) -> Box<[Frontend]> {
     let mut kept: Vec<Frontend> = Vec::with_capacity(frontends.len());
     for frontend in frontends {
         if kept.iter().all(|other| other.address != frontend.address) {

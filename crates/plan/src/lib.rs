@@ -137,7 +137,7 @@ impl Plan {
     fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
         let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
         for mut port in ports {
-            port.give_up_lost_frontends(&self.claims, &self.node);
+            port.drop_lost_frontends(&self.claims, &self.node);
             stale.remove(&port.key);
             self.put(port);
         }

@@ -82,7 +82,7 @@ fn receive_batch(stream: &UnixStream) -> Result<Vec<NamedSocket>, Error> {
     }
     let mut description = vec![0; length];
     stream.read_exact(&mut description).map_err(failed)?;
-    put_together(&description, descriptors)
+    assemble(&description, descriptors)
 }
 
 fn receive_header(stream: &UnixStream, header: &mut [u8], into: &mut Vec<OwnedFd>) -> Result<usize, Error> {
@@ -126,11 +126,11 @@ fn describe(batch: &[NamedSocket]) -> Result<Vec<u8>, Error> {
     Ok(description)
 }
 
-fn put_together(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec<NamedSocket>, Error> {
+fn assemble(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec<NamedSocket>, Error> {
     let mut sockets = Vec::new();
     for descriptor in descriptors {
         let ((name, protocol, family), rest) =
-            first_described(description).ok_or(Error::Malformed { reason: "a socket has no description" })?;
+            parse_description(description).ok_or(Error::Malformed { reason: "a socket has no description" })?;
         sockets.push((name, protocol, family, descriptor));
         description = rest;
     }
@@ -139,7 +139,7 @@ fn put_together(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec
 
 type Described<'a> = ((String, Protocol, Family), &'a [u8]);
 
-fn first_described(description: &[u8]) -> Option<Described<'_>> {
+fn parse_description(description: &[u8]) -> Option<Described<'_>> {
     let (&[protocol, family, high, low], rest) = description.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
     let name = String::from_utf8(name.to_vec()).ok()?;

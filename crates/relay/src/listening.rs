@@ -53,7 +53,7 @@ pub(crate) fn check(socket: &OwnedFd, protocol: Protocol, family: Family) -> Res
 pub(crate) fn prepare(socket: &OwnedFd, protocol: Protocol, family: Family) -> Result<(), Error> {
     let outcome = match protocol {
         Protocol::Tcp => set_stream_options(socket).map_err(std::io::Error::from),
-        Protocol::Udp => datagram::ask_for_local_address(socket.as_fd(), family == Family::V6),
+        Protocol::Udp => datagram::enable_local_address(socket.as_fd(), family == Family::V6),
         Protocol::Sctp => Err(Errno::PROTONOSUPPORT.into()),
     };
     outcome.map_err(|source| Error::io("setting options of a listening socket", source))

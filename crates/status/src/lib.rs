@@ -144,8 +144,8 @@ impl Status {
     }
 
     /// Sets a callback that runs before each scrape of `/metrics`.
-    pub fn before_scrape(&self, tell: BeforeScrape) {
-        self.site.scrape.set_before(tell);
+    pub fn before_scrape(&self, callback: BeforeScrape) {
+        self.site.scrape.set_before(callback);
     }
 
     /// A change needs a sync.

@@ -135,12 +135,12 @@ fn addresses(node: &NodePlan, family: Family) -> Vec<IpAddr> {
 fn handler(health: Health, subject: Arc<Mutex<Subject>>) -> Handler {
     Arc::new(move |_| {
         let (service, local_endpoints) = subject.lock().expect("the lock is not poisoned").clone();
-        let answer = say(&service, local_endpoints, health.is_healthy());
+        let answer = respond(&service, local_endpoints, health.is_healthy());
         Box::pin(std::future::ready(answer))
     })
 }
 
-fn say(service: &ServiceName, local_endpoints: usize, is_healthy: bool) -> Answer {
+fn respond(service: &ServiceName, local_endpoints: usize, is_healthy: bool) -> Answer {
     let is_good = local_endpoints > 0 && is_healthy;
     let status = if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let (namespace, name) = (quoted(&service.namespace), quoted(&service.name));

@@ -109,7 +109,7 @@ impl Site {
             Err(error) => return text(StatusCode::BAD_REQUEST, format!("reading the request body: {error}\n")),
         };
         match (self.pages().set_verbosity)(String::from_utf8_lossy(&body).trim()) {
-            Ok(said) => text(StatusCode::OK, said),
+            Ok(answer) => text(StatusCode::OK, answer),
             Err(why) => text(StatusCode::BAD_REQUEST, why),
         }
     }

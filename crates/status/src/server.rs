@@ -28,7 +28,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection serves one request, within this time; a client that does not read the response is disconnected.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The backoff after an accept error, for example when the process is out of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The delay before a retry to open a port.
 const OPEN_RETRY: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ impl Serving {
         let listener = Arc::new(OnceLock::new());
         let shared = listener.clone();
         let task = handle.spawn(async move {
-            let listener = open_at_last(&open, &shared).await;
+            let listener = open_with_retries(&open, &shared).await;
             accept_forever(listener, handler).await;
         });
         Self { task: task.abort_handle(), listener }
@@ -83,7 +83,7 @@ impl Drop for Serving {
     }
 }
 
-async fn open_at_last(open: &Open, shared: &OnceLock<TcpListener>) -> tokio::net::TcpListener {
+async fn open_with_retries(open: &Open, shared: &OnceLock<TcpListener>) -> tokio::net::TcpListener {
     loop {
         tokio::time::sleep(OPEN_RETRY).await;
         let opened = open().and_then(|listener| {
@@ -106,10 +106,10 @@ async fn accept_forever(listener: tokio::net::TcpListener, handler: Handler) {
         tokio::select! {
             Some(_) = connections.tasks.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connections.admit(converse(stream, handler.clone())),
+                Ok((stream, _)) => connections.admit(serve_connection(stream, handler.clone())),
                 Err(error) => {
                     tracing::debug!("accepting a connection: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             },
         }
@@ -125,18 +125,18 @@ struct Connections {
 
 impl Connections {
     /// A well-behaved client is served quickly. With too many connections, the oldest is most likely a stuck one.
-    fn admit(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
+    fn admit(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
         if self.by_age.len() >= MAX_CONNECTIONS {
             self.by_age.retain(|connection| !connection.is_finished());
         }
         if self.by_age.len() >= MAX_CONNECTIONS {
             self.by_age.pop_front().iter().for_each(AbortHandle::abort);
         }
-        self.by_age.push_back(self.tasks.spawn(conversation));
+        self.by_age.push_back(self.tasks.spawn(connection));
     }
 }
 
-async fn converse(stream: TcpStream, handler: Handler) {
+async fn serve_connection(stream: TcpStream, handler: Handler) {
     let service = service_fn(move |request| {
         let answer = handler(request);
         async move { Ok::<_, Infallible>(answer.await) }

@@ -67,7 +67,7 @@ impl Reader<'_> {
         self.notices.push(Notice::warning(format!("{file}:{line}: {words}: {why}")));
     }
 
-    pub(super) fn needless(&mut self, directive: &Directive, why: &str) {
+    pub(super) fn redundant(&mut self, directive: &Directive, why: &str) {
         let (file, line, words) = (self.file, directive.line, directive.words.join(" "));
         self.notices.push(Notice::info(format!("{file}:{line}: {words}: {why}")));
     }

@@ -15,13 +15,13 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
         "log" => reader.document.log_queries = true,
         "autopath" => autopath(reader, plugin),
         "bind" => bind(reader, plugin),
-        "errors" => reader.needless(plugin, "errors are always logged"),
-        "loadbalance" => reader.needless(plugin, "addresses always rotate"),
-        "reload" => reader.needless(plugin, "the file is read at startup; restart to apply changes"),
-        "loop" => reader.needless(plugin, "a forwarding loop ends with SERVFAIL after the deadline"),
-        "multisocket" => reader.needless(plugin, "--threads sets the number of sockets"),
-        "bufsize" => reader.needless(plugin, "UDP responses have at most 1232 octets"),
-        "minimal" | "any" => reader.needless(plugin, "responses are always minimal"),
+        "errors" => reader.redundant(plugin, "errors are always logged"),
+        "loadbalance" => reader.redundant(plugin, "addresses always rotate"),
+        "reload" => reader.redundant(plugin, "the file is read at startup; restart to apply changes"),
+        "loop" => reader.redundant(plugin, "a forwarding loop ends with SERVFAIL after the deadline"),
+        "multisocket" => reader.redundant(plugin, "--threads sets the number of sockets"),
+        "bufsize" => reader.redundant(plugin, "UDP responses have at most 1232 octets"),
+        "minimal" | "any" => reader.redundant(plugin, "responses are always minimal"),
         _ => reader.unsupported(plugin, "this plugin is not supported and has no effect"),
     }
 }
@@ -55,7 +55,7 @@ fn kubernetes(reader: &mut Reader<'_>, plugin: &Directive) {
                 reader.unsupported(option, "use --kubeconfig or --master on the command line");
             }
             ("startup_timeout" | "apiserver_qps" | "apiserver_burst" | "apiserver_max_inflight", _) => {
-                reader.needless(option, "queries are answered after the first sync");
+                reader.redundant(option, "queries are answered after the first sync");
             }
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
@@ -103,7 +103,7 @@ fn forward_options(reader: &mut Reader<'_>, plugin: &Directive) {
             ("prefer_udp", _) => {}
             ("max_concurrent", Some(most)) => reader.document.max_concurrent = most.parse().ok(),
             ("health_check" | "max_fails" | "expire", _) => {
-                reader.needless(option, "an upstream that fails twice is probed twice a second until it answers");
+                reader.redundant(option, "an upstream that fails twice is probed twice a second until it answers");
             }
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
@@ -128,7 +128,7 @@ fn cache(reader: &mut Reader<'_>, plugin: &Directive) {
                 let time = option.argument().and_then(|text| parse_duration(text).ok());
                 cache.serve_stale = Some(time.map_or(3600, |time| time.as_secs()));
             }
-            "disable" => reader.needless(option, "cluster names are never cached"),
+            "disable" => reader.redundant(option, "cluster names are never cached"),
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
     }
@@ -144,7 +144,7 @@ fn hosts(reader: &mut Reader<'_>, plugin: &Directive) {
         match (option.name(), option.argument()) {
             ("fallthrough", None) => {}
             ("ttl", Some(ttl)) => reader.document.hosts_ttl = ttl.parse().ok(),
-            ("reload" | "no_reverse", _) => reader.needless(option, "PTR records are not made from this list"),
+            ("reload" | "no_reverse", _) => reader.redundant(option, "PTR records are not made from this list"),
             (address, Some(_)) if address.parse::<std::net::IpAddr>().is_ok() => {
                 reader.document.hosts.push(option.words.join(" "));
             }

@@ -9,7 +9,7 @@ use crate::wire::{Builder, Data, Name, Section, kind};
 const REFRESH: u32 = 7200;
 const RETRY: u32 = 1800;
 const EXPIRE: u32 = 86_400;
-const LONGEST_TTL: u32 = 300;
+const MAX_TTL: u32 = 300;
 
 impl Question<'_> {
     pub(super) fn start_of_authority(&self, section: Section, builder: &mut Builder<'_>) {
@@ -22,7 +22,7 @@ impl Question<'_> {
         for number in [self.zone.serial, REFRESH, RETRY, EXPIRE, ttl] {
             data.extend_from_slice(&number.to_be_bytes());
         }
-        builder.record(section, self.apex.as_bytes(), kind::SOA, ttl.min(LONGEST_TTL), Data::Raw(&data));
+        builder.record(section, self.apex.as_bytes(), kind::SOA, ttl.min(MAX_TTL), Data::Raw(&data));
     }
 
     fn own_name(&self) -> Option<Name> {
@@ -38,7 +38,7 @@ impl Question<'_> {
             self.record(kind::NS, self.zone.config().ttl, Data::from(name), builder);
         }
         for (name, address) in &servers {
-            self.beside(name, *address, builder);
+            self.additional(name, *address, builder);
         }
     }
 

@@ -64,7 +64,7 @@ impl Question<'_> {
         }
         for (label, address) in unique(targets.addresses.into_iter()) {
             let Some(name) = self.target(entry, label.as_deref()) else { continue };
-            if !self.beside(&name, address, builder) {
+            if !self.additional(&name, address, builder) {
                 return;
             }
         }
@@ -76,7 +76,7 @@ impl Question<'_> {
         Name::from_labels(label.map(str::as_bytes).into_iter().chain(fixed), self.apex).ok()
     }
 
-    pub(super) fn beside(&self, name: &Name, address: IpAddr, builder: &mut Builder<'_>) -> bool {
+    pub(super) fn additional(&self, name: &Name, address: IpAddr, builder: &mut Builder<'_>) -> bool {
         let ttl = self.zone.config().ttl;
         let mut add =
             |kind, octets: &[u8]| builder.record(Section::Additional, name.as_bytes(), kind, ttl, Data::Raw(octets));

@@ -73,7 +73,7 @@ fn shuffle_case(name: &mut [u8]) {
 }
 
 /// Over UDP, and over TCP if the answer is truncated or suspicious.
-pub(super) async fn ask(
+pub(super) async fn query(
     server: SocketAddr,
     key: &Key,
     force_tcp: bool,
@@ -81,8 +81,8 @@ pub(super) async fn ask(
 ) -> Result<Reply, ExchangeError> {
     if !force_tcp {
         let sent = Sent::new(key, config.random_case);
-        let asked = timeout(config.server_timeout, by_udp(server, &sent)).await;
-        match asked.map_err(|_| ExchangeError::Late(config.server_timeout))? {
+        let outcome = timeout(config.server_timeout, by_udp(server, &sent)).await;
+        match outcome.map_err(|_| ExchangeError::Late(config.server_timeout))? {
             Ok(reply) if !reply.is_truncated() => return Ok(reply),
             // A server that does not preserve the case is trusted over TCP, where it cannot be spoofed.
             Ok(_) | Err(ExchangeError::Reply(_)) => {}
@@ -90,8 +90,8 @@ pub(super) async fn ask(
         }
     }
     let sent = Sent::new(key, false);
-    let asked = timeout(config.server_timeout, by_tcp(server, &sent)).await;
-    asked.map_err(|_| ExchangeError::Late(config.server_timeout))?
+    let outcome = timeout(config.server_timeout, by_tcp(server, &sent)).await;
+    outcome.map_err(|_| ExchangeError::Late(config.server_timeout))?
 }
 
 async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {

@@ -121,7 +121,7 @@ impl Forwarder {
 
     /// Tries one upstream after the other until one answers or the deadline passes. Only a failure leads to the next
     /// upstream: NXDOMAIN is an answer.
-    pub async fn ask(&self, key: &Key) -> Result<Reply, ForwardError> {
+    pub async fn query(&self, key: &Key) -> Result<Reply, ForwardError> {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
         let pending = self.pending.fetch_add(1, Ordering::Relaxed);
         let _pending = Pending(&self.pending);
@@ -129,18 +129,18 @@ impl Forwarder {
             self.counts.rejected.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Busy);
         }
-        let asking = self.ask_in_turn(route, key);
+        let query = self.query_in_turn(route, key);
         let late = |_| ForwardError::Failed(format!("timeout after {:?}", self.config.deadline));
-        tokio::time::timeout(self.config.deadline, asking).await.map_err(late)?
+        tokio::time::timeout(self.config.deadline, query).await.map_err(late)?
     }
 
-    async fn ask_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
+    async fn query_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
         let mut failure = ForwardError::NoRoute;
         for upstream in route.in_turn(self.config.max_fails) {
             let start = Instant::now();
-            let asked = exchange::ask(upstream.address, key, route.config.force_tcp, &self.config).await;
-            self.counts.asked(upstream, asked.as_ref().ok(), start.elapsed());
-            match asked {
+            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config).await;
+            self.counts.observe(upstream, outcome.as_ref().ok(), start.elapsed());
+            match outcome {
                 Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {
                     upstream.answered();
                     failure = ForwardError::Failed(format!("{} answered with an error", upstream.address));
@@ -162,7 +162,7 @@ impl Forwarder {
     fn note_failure(&self, upstream: &Arc<Upstream>) {
         if upstream.failed() == self.config.max_fails {
             tracing::warn!("upstream DNS server {} does not answer; trying others first", upstream.address);
-            tokio::spawn(upstream.clone().probe_until_answer(self.config.clone()));
+            tokio::spawn(upstream.clone().probe_until_up(self.config.clone()));
         }
     }
 

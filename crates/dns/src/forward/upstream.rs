@@ -10,7 +10,7 @@ use crate::cache::Key;
 use crate::wire::{Name, kind};
 
 /// The interval between probes of an upstream that is down.
-const BETWEEN_PROBES: Duration = Duration::from_millis(500);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Upstream {
@@ -39,11 +39,11 @@ impl Upstream {
     }
 
     /// Any answer to a query for the root is a success. A successful client query ends the probes, too.
-    pub(crate) async fn probe_until_answer(self: Arc<Self>, config: ForwardConfig) {
+    pub(crate) async fn probe_until_up(self: Arc<Self>, config: ForwardConfig) {
         let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
         while self.is_down(config.max_fails) {
-            tokio::time::sleep(BETWEEN_PROBES).await;
-            match exchange::ask(self.address, &question, false, &config).await {
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            match exchange::query(self.address, &question, false, &config).await {
                 Ok(_) => self.answered(),
                 Err(_) => _ = self.failed_probes.fetch_add(1, Ordering::Relaxed),
             }

@@ -54,7 +54,7 @@ pub(crate) struct ForwardCounts {
 }
 
 impl ForwardCounts {
-    pub(crate) fn asked(&self, upstream: &Upstream, reply: Option<&Reply>, time: Duration) {
+    pub(crate) fn observe(&self, upstream: &Upstream, reply: Option<&Reply>, time: Duration) {
         let rcode = reply.map_or("SERVFAIL", |reply| reply.rcode().name());
         let key = (upstream.address.to_string(), rcode.to_owned());
         let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);

@@ -96,11 +96,11 @@ impl Page {
             for (is_tcp, protocol) in ["udp", "tcp"].iter().enumerate() {
                 for (is_ipv6, family) in ["1", "2"].iter().enumerate() {
                     for index in 0..=KINDS.len() {
-                        let asked = total(metrics, |counts| &counts.requests[zone][is_tcp][is_ipv6][index]);
+                        let requests = total(metrics, |counts| &counts.requests[zone][is_tcp][is_ipv6][index]);
                         let kind = KINDS.get(index).map_or("other", |kind| kind::name(*kind));
-                        if asked > 0 {
+                        if requests > 0 {
                             self.line(format_args!(
-                                "coredns_dns_requests_total{{family=\"{family}\",proto=\"{protocol}\",server=\"{server}\",type=\"{kind}\",view=\"\",zone=\"{name}\"}} {asked}"
+                                "coredns_dns_requests_total{{family=\"{family}\",proto=\"{protocol}\",server=\"{server}\",type=\"{kind}\",view=\"\",zone=\"{name}\"}} {requests}"
                             ));
                         }
                     }

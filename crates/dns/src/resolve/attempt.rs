@@ -42,7 +42,7 @@ impl Attempt<'_> {
                 None => self.denied(zone, out),
             },
             Outcome::Done => done(builder),
-            Outcome::Forward => self.elsewhere(name, out),
+            Outcome::Forward => self.forward(name, out),
             Outcome::Alias(target) => self.alias(&target, builder),
         }
     }
@@ -69,17 +69,17 @@ impl Attempt<'_> {
             builder.rcode(Rcode::SERVER_FAILURE);
             return done(builder);
         }
-        self.others(&self.query.name, builder)
+        self.forward_or_refuse(&self.query.name, builder)
     }
 
     /// Discards the records that were written so far.
-    fn elsewhere(&self, name: &Name, out: &mut Vec<u8>) -> Step {
-        self.others(name, self.builder(out))
+    fn forward(&self, name: &Name, out: &mut Vec<u8>) -> Step {
+        self.forward_or_refuse(name, self.builder(out))
     }
 
-    fn others(&self, name: &Name, mut builder: Builder<'_>) -> Step {
-        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
-        if !can_ask {
+    fn forward_or_refuse(&self, name: &Name, mut builder: Builder<'_>) -> Step {
+        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
+        if !has_route {
             builder.rcode(Rcode::REFUSED);
             return done(builder);
         }
@@ -94,8 +94,8 @@ impl Attempt<'_> {
 
     /// Writes the alias, and the records of its target if there is an upstream for them.
     pub(super) fn alias(&self, target: &Name, mut builder: Builder<'_>) -> Step {
-        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
-        if self.query.kind == crate::wire::kind::CNAME || !can_ask {
+        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
+        if self.query.kind == crate::wire::kind::CNAME || !has_route {
             return done(builder);
         }
         match self.lookup(target) {
@@ -124,7 +124,7 @@ impl Attempt<'_> {
         hit
     }
 
-    pub(super) fn leads_to(&self, target: &Name, builder: &mut Builder<'_>) {
+    pub(super) fn write_cname(&self, target: &Name, builder: &mut Builder<'_>) {
         let ttl = self.resolver.config.zone.ttl;
         builder.record(Section::Answer, self.query.name.as_bytes(), crate::wire::kind::CNAME, ttl, target.into());
     }

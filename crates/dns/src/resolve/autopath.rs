@@ -70,7 +70,7 @@ impl Attempt<'_> {
     /// `None` if there is no upstream for the name.
     fn try_candidate(&self, zone: &Zone, name: &Name, out: &mut Vec<u8>) -> Option<Step> {
         let mut builder = self.builder(out);
-        self.leads_to(name, &mut builder);
+        self.write_cname(name, &mut builder);
         match answer(zone, name, self.query.kind, self.turn, &mut builder) {
             Outcome::Done => return Some(done(builder)),
             Outcome::Alias(target) => return Some(self.alias(&target, builder)),
@@ -81,7 +81,7 @@ impl Attempt<'_> {
         }
         let Some(hit) = self.lookup(name) else { return Some(Step::Forward(Box::new(*name))) };
         let mut builder = self.builder(out);
-        self.leads_to(name, &mut builder);
+        self.write_cname(name, &mut builder);
         self.write(&hit, &mut builder);
         Some(done(builder))
     }

@@ -147,7 +147,7 @@ impl Resolver {
                     self.note(state, &query, client, rcode, out.len(), start);
                     return out;
                 }
-                Step::Forward(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
+                Step::Forward(name) => known.push((*name, self.forward(&key(&query, *name)).await)),
             }
         }
         refuse(&query, Rcode::SERVER_FAILURE, &mut out);
@@ -174,11 +174,11 @@ impl Resolver {
         Attempt { resolver: self, zone, query, client, known, now, turn, limit }.answer(out)
     }
 
-    async fn ask(&self, key: &Key) -> Hit {
+    async fn forward(&self, key: &Key) -> Hit {
         match self.in_flight.join(*key) {
             Turn::Wait(answer) => wait(answer).await.unwrap_or_else(|| failure(Rcode::SERVER_FAILURE)),
             Turn::Lead(leader) => {
-                let hit = self.ask_others(key).await;
+                let hit = self.query_upstream(key).await;
                 leader.publish(hit.clone());
                 hit
             }
@@ -186,7 +186,7 @@ impl Resolver {
     }
 
     /// The upstream answer, or a stale one if no upstream answers, or SERVFAIL.
-    async fn ask_others(&self, key: &Key) -> Hit {
+    async fn query_upstream(&self, key: &Key) -> Hit {
         let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
         let now = Instant::now();
         if forwarder.is_down(&key.name)
@@ -194,7 +194,7 @@ impl Resolver {
         {
             return hit;
         }
-        match forwarder.ask(key).await {
+        match forwarder.query(key).await {
             Ok(reply) => {
                 let reply = Arc::new(reply);
                 self.cache.put(*key, &reply, Instant::now());
@@ -239,7 +239,7 @@ impl Resolver {
 
     fn note(&self, state: &ThreadState, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
         let time = start.elapsed();
-        let asked = Request {
+        let request = Request {
             zone: self.zone_kind(&query.name),
             is_tcp: client.is_tcp,
             is_ipv6: client.address.is_ipv6(),
@@ -247,7 +247,7 @@ impl Resolver {
             wants_dnssec: query.wants_dnssec(),
             size: query.message.len(),
         };
-        state.counts.answered(&asked, rcode, size, time);
+        state.counts.answered(&request, rcode, size, time);
         if self.config.log_queries {
             QueryLog { query, client, rcode, size, time }.write();
         }

@@ -17,11 +17,11 @@ use crate::resolve::{Client, Handled, Resolver};
 /// Concurrent connections; more wait in the accept queue.
 const MAX_CONNECTIONS: usize = 1000;
 /// An idle connection is closed after this time.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection whose client does not read its responses is closed after this time.
-const UNREAD: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The backoff after an accept error, for example when the process is out of descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Handle) -> io::Result<AbortHandle> {
     let _context = runtime.enter();
@@ -31,33 +31,33 @@ pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Ha
 
 async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut conversations = JoinSet::new();
+    let mut connections = JoinSet::new();
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, client)) => {
                 let resolver = resolver.clone();
-                conversations.spawn(async move {
-                    _ = converse(stream, client, &resolver).await;
+                connections.spawn(async move {
+                    _ = serve_connection(stream, client, &resolver).await;
                     drop(place);
                 });
             }
             Err(error) => {
                 tracing::debug!("accepting a connection: {error}");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
-        while conversations.try_join_next().is_some() {}
+        while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let client = Client { address, is_tcp: true };
     let mut state = resolver.task_state();
     let (mut message, mut answer) = (Vec::new(), Vec::new());
     loop {
-        timeout(IDLE, read(&mut stream, &mut message)).await??;
+        timeout(IDLE_TIMEOUT, read(&mut stream, &mut message)).await??;
         match resolver.handle(&mut state, &message, client, &mut answer) {
             Handled::Answered => {}
             Handled::Ignored => return Ok(()),
@@ -65,7 +65,7 @@ async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolve
         }
         let length = (answer.len() as u16).to_be_bytes();
         let whole = [&length[..], &answer].concat();
-        timeout(UNREAD, stream.write_all(&whole)).await??;
+        timeout(WRITE_TIMEOUT, stream.write_all(&whole)).await??;
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use crate::resolve::{Client, Handled, Resolver, ThreadState};
 
 /// Queries are short; a longer datagram is truncated, and rejected as malformed.
-const LONGEST_QUESTION: usize = 4096;
+const MAX_QUERY: usize = 4096;
 const STACK: usize = 256 * 1024;
 
 pub(super) fn serve(
@@ -38,11 +38,11 @@ struct Worker {
 impl Worker {
     fn new(socket: UdpSocket, resolver: Arc<Resolver>, runtime: Handle) -> Self {
         let state = resolver.thread_state();
-        Self { socket: Arc::new(socket), resolver, runtime, state, answer: Vec::with_capacity(LONGEST_QUESTION) }
+        Self { socket: Arc::new(socket), resolver, runtime, state, answer: Vec::with_capacity(MAX_QUERY) }
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        let mut buffer = [0; LONGEST_QUESTION];
+        let mut buffer = [0; MAX_QUERY];
         while !stop.load(Ordering::Relaxed) {
             // An error is a receive timeout, or an ICMP error for an earlier response.
             let Ok(received) = datagram::receive(self.socket.as_fd(), &mut buffer) else { continue };
@@ -63,11 +63,11 @@ impl Worker {
         match self.resolver.handle(&mut self.state, message, client, &mut self.answer) {
             Handled::Answered => send(&self.socket, &self.answer, received),
             Handled::Ignored => {}
-            Handled::Deferred => self.hand_on(message.to_vec(), client, received),
+            Handled::Deferred => self.defer(message.to_vec(), client, received),
         }
     }
 
-    fn hand_on(&self, message: Vec<u8>, client: Client, received: Received) {
+    fn defer(&self, message: Vec<u8>, client: Client, received: Received) {
         let (socket, resolver) = (self.socket.clone(), self.resolver.clone());
         self.runtime.spawn(async move {
             let answer = resolver.finish(&mut resolver.task_state(), &message, client).await;

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The longest name, including length octets and the root.
 const LONGEST: usize = 255;
-const LONGEST_LABEL: usize = 63;
+const MAX_LABEL: usize = 63;
 /// More compression pointers than any legitimate name needs.
 const MAX_JUMPS: usize = 32;
 
@@ -57,7 +57,7 @@ impl Name {
     fn push(&mut self, label: &[u8]) -> Result<(), NameError> {
         match label.len() {
             0 => return Err(NameError::EmptyLabel),
-            1..=LONGEST_LABEL => {}
+            1..=MAX_LABEL => {}
             _ => return Err(NameError::LongLabel),
         }
         self.extend(&[label.len() as u8])?;
@@ -79,7 +79,7 @@ impl Name {
         let mut end = start;
         loop {
             let length = usize::from(*message.get(end).ok_or(NameError::Truncated)?);
-            if length > LONGEST_LABEL {
+            if length > MAX_LABEL {
                 return Err(NameError::UnsupportedLabel);
             }
             end += 1 + length;

@@ -57,15 +57,15 @@ impl Zone {
             next.serial = seconds;
         }
         for name in &changed {
-            next.forget(name);
+            next.remove(name);
         }
         for name in &changed {
-            next.learn(name);
+            next.add(name);
         }
         next
     }
 
-    fn forget(&mut self, name: &ServiceName) {
+    fn remove(&mut self, name: &ServiceName) {
         let Some(entry) = self.entries.remove(&*key(name)) else { return };
         for address in &entry.service.cluster_ips {
             if self.by_cluster_ip.get(address) == Some(name) {
@@ -77,7 +77,7 @@ impl Zone {
         }
     }
 
-    fn learn(&mut self, name: &ServiceName) {
+    fn add(&mut self, name: &ServiceName) {
         let Some(service) = self.service(name).cloned() else { return };
         let entry = Entry::new(service, self.facts.slices.get(name).cloned());
         for address in &entry.service.cluster_ips {

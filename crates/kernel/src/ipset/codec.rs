@@ -24,7 +24,7 @@ mod data {
     pub(super) const PORT_TO: u16 = 5;
     pub(super) const PROTOCOL: u16 = 7;
     pub(super) const HASH_SIZE: u16 = 18;
-    pub(super) const MOST_ELEMENTS: u16 = 19;
+    pub(super) const MAX_ELEMENTS: u16 = 19;
     pub(super) const OTHER_ADDRESS: u16 = 20;
     pub(super) const OTHER_LENGTH: u16 = 21;
 }
@@ -36,7 +36,7 @@ const NETWORK_ORDER: u16 = 0x4000;
 
 /// The value of kube-proxy; the hash grows up to the maximum number of elements.
 const HASH_SIZE: u32 = 1024;
-const MOST_ELEMENTS: u32 = 65_536;
+const MAX_ELEMENTS: u32 = 65_536;
 
 pub(super) fn write_name(writer: &mut MessageWriter, name: &str) {
     writer.attribute(PROTOCOL, &[PROTOCOL_VERSION]);
@@ -61,7 +61,7 @@ pub(super) fn write_creation(writer: &mut MessageWriter, name: &str, kind: SetTy
         }
         _ => {
             writer.number_32(data::HASH_SIZE | NETWORK_ORDER, HASH_SIZE);
-            writer.number_32(data::MOST_ELEMENTS | NETWORK_ORDER, MOST_ELEMENTS);
+            writer.number_32(data::MAX_ELEMENTS | NETWORK_ORDER, MAX_ELEMENTS);
         }
     });
 }

@@ -15,7 +15,7 @@ const RECEIVE_LENGTH: usize = 64 * 1024;
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 /// The number of attempts for a dump that is interrupted repeatedly, with increasing pauses.
 const DUMP_ATTEMPTS: u32 = 200;
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// The content of the receive queue.
 pub enum Received<'a> {
@@ -115,7 +115,7 @@ impl Socket {
             if let Some(gathered) = self.try_dump(request, attempted, Interruption::Refuse, &mut each)? {
                 return Ok(gathered);
             }
-            std::thread::sleep(Duration::from_micros(u64::from(attempt) * 100).min(LONGEST_PAUSE));
+            std::thread::sleep(Duration::from_micros(u64::from(attempt) * 100).min(MAX_PAUSE));
         }
         let interrupted = io::Error::from_raw_os_error(libc::EINTR);
         Err(Error::io(attempted, interrupted))

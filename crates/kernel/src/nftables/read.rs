@@ -17,7 +17,7 @@ use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages}
 const ATTEMPTS: u32 = 200;
 /// How many reads insist on an interval without foreign commits, however long they take.
 const PATIENT_ATTEMPTS: u32 = 2;
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// A rule as the kernel lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ impl Nftables {
     /// Hands every element of the set to `each`; nothing if there is no such set or table.
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
         let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
-        let found = self.at_one_moment(&attempted, |nftables, interruption| {
+        let found = self.read_consistent(&attempted, |nftables, interruption| {
             let Some(spec) = nftables.set(family, table, set)? else {
                 return Ok(Some(None));
             };
@@ -124,7 +124,7 @@ impl Nftables {
         each: &mut dyn FnMut(usize, Element),
     ) -> Result<()> {
         let attempted = format!("reading the elements of {} sets of table {} {table}", sets.len(), family.nft_name());
-        let dumps = self.at_one_moment(&attempted, |nftables, interruption| {
+        let dumps = self.read_consistent(&attempted, |nftables, interruption| {
             let mut dump_one = |(name, _): &(String, SetSpec)| {
                 let dump = nftables.dump_elements(family, table, name, &attempted, interruption)?;
                 Ok(dump.filter(|dump| !has_duplicates(dump)))
@@ -187,7 +187,7 @@ impl Nftables {
         let gather = |objects: &mut Vec<T>, message: &Message<'_>| {
             objects.extend(decode(message.attributes(uapi::PROTOCOL_HEADER)));
         };
-        self.at_one_moment(attempted, |nftables, interruption| {
+        self.read_consistent(attempted, |nftables, interruption| {
             match nftables.socket.try_dump(&mut request, attempted, interruption, gather) {
                 Err(error) if error.is_absent() => Ok(Some(Vec::new())),
                 objects => objects,
@@ -203,7 +203,7 @@ impl Nftables {
     /// Commits to other tables count as well, so that a busy neighbour could prevent us from ever reading a large
     /// set. After a while a read is therefore accepted as it is: commits to other tables do not touch ours, and
     /// [`super::Monitor`] reports those that do.
-    fn at_one_moment<T>(
+    fn read_consistent<T>(
         &mut self,
         attempted: &str,
         mut read: impl FnMut(&mut Self, Interruption) -> Result<Option<T>>,
@@ -219,7 +219,7 @@ impl Nftables {
             {
                 return Ok(value);
             }
-            std::thread::sleep(LONGEST_PAUSE.min(Duration::from_micros(100) * attempt));
+            std::thread::sleep(MAX_PAUSE.min(Duration::from_micros(100) * attempt));
         }
         Err(Error::io(attempted, io::Error::from_raw_os_error(libc::EINTR)))
     }

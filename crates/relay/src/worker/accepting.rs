@@ -20,7 +20,7 @@ use super::timers::Alarm;
 use crate::counters::Tally;
 
 /// Clients that are accepted per turn.
-const AT_ONCE: usize = 64;
+const MAX_PER_TURN: usize = 64;
 
 /// The delay before a retry when the process is out of descriptors.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ impl Worker {
     }
 
     fn accept_some(&mut self, key: Key) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PER_TURN {
             if self.is_full() {
                 return self.pause(key);
             }

@@ -20,7 +20,7 @@ use crate::counters::Tally;
 use crate::listening::outgoing;
 
 /// Datagrams per turn.
-const AT_ONCE: usize = 64;
+const MAX_PER_TURN: usize = 64;
 
 /// The number of endpoints to try before a datagram is dropped.
 const TRIES: usize = 4;
@@ -62,7 +62,7 @@ impl Worker {
     pub(super) fn relay_to_endpoints(&mut self, listener: Key) {
         let Some(socket) = self.listeners.get(listener).and_then(|listener| listener.socket.clone()) else { return };
         let mut buffer = std::mem::take(&mut self.associations.buffer);
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PER_TURN {
             match datagram::receive(socket.as_fd(), &mut buffer) {
                 Ok(received) => self.relay_to_endpoint(listener, &socket, received, &buffer[..received.length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -153,8 +153,8 @@ impl Worker {
     /// From an endpoint to its client.
     pub(super) fn relay_to_client(&mut self, key: Key) {
         let mut buffer = std::mem::take(&mut self.associations.buffer);
-        for _ in 0..AT_ONCE {
-            match self.pass_answer(key, &mut buffer) {
+        for _ in 0..MAX_PER_TURN {
+            match self.send_to_client(key, &mut buffer) {
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
@@ -166,7 +166,7 @@ impl Worker {
         self.associations.buffer = buffer;
     }
 
-    fn pass_answer(&mut self, key: Key, buffer: &mut [u8]) -> Result<(), Errno> {
+    fn send_to_client(&mut self, key: Key, buffer: &mut [u8]) -> Result<(), Errno> {
         let association = self.associations.slots.get_mut(key).ok_or(Errno::AGAIN)?;
         let (length, _) = recv(&association.socket, &mut *buffer, RecvFlags::empty())?;
         association.last_used = self.now;

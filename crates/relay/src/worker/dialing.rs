@@ -140,7 +140,7 @@ impl Worker {
         let attempt = pending.attempt(endpoint);
         let timeout = DIAL_TIMEOUTS[attempt.times.min(DIAL_TIMEOUTS.len() - 1)];
         attempt.times += 1;
-        begin(&socket, endpoint)?;
+        start_connect(&socket, endpoint)?;
         self.health.dialed(Protocol::Tcp, endpoint, self.now);
         self.watch_dial(Dial { pending: key, socket, endpoint, timeout, tally })
     }
@@ -245,7 +245,7 @@ impl Worker {
     }
 }
 
-fn begin(socket: &OwnedFd, endpoint: SocketAddr) -> Result<(), Errno> {
+fn start_connect(socket: &OwnedFd, endpoint: SocketAddr) -> Result<(), Errno> {
     match connect(socket, &endpoint) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
         Err(error) => Err(error),

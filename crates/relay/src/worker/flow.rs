@@ -12,7 +12,7 @@ use super::pipes::{Pipe, Pipes};
 const STEPS: usize = 8;
 
 /// More than fits into a pipe. The capacity of a pipe is a number of buffers, whatever their size.
-const AT_ONCE: usize = 1 << 20;
+const SPLICE_LENGTH: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Flow {
@@ -86,7 +86,7 @@ impl Flow {
             self.lacks_pipe = true;
             return Ok(false);
         };
-        match splice(source, None, &pipe.writer, None, AT_ONCE, flags()) {
+        match splice(source, None, &pipe.writer, None, SPLICE_LENGTH, flags()) {
             Ok(0) => self.has_ended = true,
             Ok(bytes) => self.held += bytes,
             Err(Errno::INTR) => {}

@@ -56,7 +56,7 @@ impl Scrape {
     /// May take as long as reading the kernel's counters; concurrent scrapes wait for one read.
     pub(crate) fn page(&self) -> String {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        before.iter().for_each(|tell| tell(&self.metrics));
+        before.iter().for_each(|callback| callback(&self.metrics));
         self.count_process();
         let plan = self.plan.lock().expect("the lock is not poisoned").clone();
         self.metrics.count_plan(&plan);
