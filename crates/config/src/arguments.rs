@@ -1,4 +1,4 @@
-//! The command line of kube-proxy, read as its own library reads it.
+//! The command line of kube-proxy, parsed as pflag does.
 
 use std::ffi::OsString;
 
@@ -6,10 +6,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::Va
 
 use crate::fields::Use;
 use crate::flags::Flag;
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::value::{Kind, Value};
 
-/// The flags that were given, each with its value; of a repeated flag the last, or all items of a list.
+/// The flags on the command line with their values; of a repeated flag the last value, or all items of a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given(Vec<(&'static str, Value)>);
 
@@ -18,7 +18,7 @@ impl Given {
         self.0.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
     }
 
-    /// The text of a flag, unless it is empty.
+    /// The value of a text flag, unless it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
             Value::Text(text) if !text.is_empty() => Some(text),
@@ -34,29 +34,29 @@ impl Given {
         self.0.iter().filter_map(|(name, value)| Some((Flag::named(name)?, value)))
     }
 
-    /// Every flag with the value that it has, given or not.
+    /// Every flag with its effective value.
     pub fn effective(&self) -> Vec<(String, String)> {
         let value = |flag: &Flag| self.value(flag.name).cloned().unwrap_or_else(|| flag.default_value()).to_text();
         Flag::all().map(|flag| (flag.name.to_owned(), value(flag))).collect()
     }
 
-    /// Flags that were given and change nothing.
-    pub(crate) fn useless(&self) -> Vec<Notice> {
-        let useless = self.flags().filter_map(|(flag, value)| match flag.used() {
+    /// Notices for flags without effect.
+    pub(crate) fn without_effect(&self) -> Vec<Notice> {
+        let without_effect = self.flags().filter_map(|(flag, value)| match flag.used() {
             Use::None(reason) if *value != flag.default_value() || flag.field().is_none() => {
-                Some(Notice::info(format!("--{} has no use here: {reason}", flag.name)))
+                Some(Notice::info(format!("--{} has no effect: {reason}", flag.name)))
             }
             _ => None,
         });
-        useless.collect()
+        without_effect.collect()
     }
 
-    /// For tests and for other front ends: names with texts.
-    pub fn new(texts: &[(&str, &str)]) -> Result<Self, Mistakes> {
+    /// For tests and other front ends: names with their texts.
+    pub fn new(texts: &[(&str, &str)]) -> Result<Self, Errors> {
         let mut given = Self::default();
         for (name, text) in texts {
-            let flag = Flag::named(name).ok_or_else(|| Mistakes::one(format!("unknown flag --{name}")))?;
-            let value = parsed(flag, text).map_err(Mistakes::one)?;
+            let flag = Flag::named(name).ok_or_else(|| Errors::one(format!("unknown flag --{name}")))?;
+            let value = parsed(flag, text).map_err(Errors::one)?;
             given.add(flag.name, value);
         }
         Ok(given)
@@ -168,7 +168,7 @@ fn argument(flag: &'static Flag) -> Arg {
 fn flag_help(flag: &Flag) -> String {
     let text = match flag.used() {
         Use::Works(text) => text.to_owned(),
-        Use::None(reason) => format!("No use here: {reason}"),
+        Use::None(reason) => format!("No effect: {reason}"),
     };
     match flag.default_text() {
         "" | "false" => text,
@@ -189,7 +189,7 @@ fn placeholder(kind: Kind) -> &'static str {
     }
 }
 
-/// Flag names may have `_` for `-`, and a long flag may be written with one dash only if it has one letter.
+/// Flag names may use `_` for `-`; a single dash introduces one-letter flags only.
 pub fn normalised(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     arguments.into_iter().map(normalised_one).collect()
 }

@@ -1,4 +1,4 @@
-//! The checks that a configuration must pass. All mistakes are found, each with what to write instead.
+//! The checks that a configuration must pass. All errors are reported, each with what to write instead.
 
 use std::net::SocketAddr;
 
@@ -6,16 +6,16 @@ use ipnet::IpNet;
 
 use crate::document::Document;
 use crate::gates::is_on;
+use crate::lenient::{parse_address, parse_range};
 use crate::mode::AskedMode;
-use crate::sloppy::{parse_address, parse_range};
 
 const KEYWORDS: [&str; 3] = ["primary", "localhost", "all"];
 pub(crate) const LOCAL_MODES: [&str; 4] = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];
-/// kube-proxy lets one hide nothing but what the previous release did not hide yet.
+/// kube-proxy accepts only the previous release here.
 const PREVIOUS_VERSION: &str = "1.36";
 
 pub(crate) fn check(document: &Document) -> Vec<String> {
-    let mut checker = Checker { document, mistakes: Vec::new() };
+    let mut checker = Checker { document, errors: Vec::new() };
     checker.mode();
     checker.numbers();
     checker.sync_periods();
@@ -23,17 +23,17 @@ pub(crate) fn check(document: &Document) -> Vec<String> {
     checker.local_pods();
     checker.node_ports();
     checker.names();
-    checker.mistakes
+    checker.errors
 }
 
 struct Checker<'a> {
     document: &'a Document,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Checker<'_> {
     fn wrong(&mut self, path: &str, what: &str) {
-        self.mistakes.push(format!("{}: {what}", self.document.place(path)));
+        self.errors.push(format!("{}: {what}", self.document.place(path)));
     }
 
     fn mode(&mut self) {
@@ -47,7 +47,7 @@ impl Checker<'_> {
                 ),
             ),
             Some(AskedMode::Ipvs) if !is_on(self.document.gates(), "KubeProxyIPVS") => {
-                self.wrong("mode", "ipvs is switched off by feature gate KubeProxyIPVS=false: write nftables");
+                self.wrong("mode", "ipvs is disabled by the feature gate KubeProxyIPVS=false: write nftables");
             }
             Some(AskedMode::Ipvs) => self.ipvs(),
             Some(_) => {}
@@ -141,7 +141,7 @@ impl Checker<'_> {
             Some(_) => {}
             None => self.wrong(
                 "detectLocalMode",
-                &format!("{mode:?} is not a way to tell pods: write one of {}", LOCAL_MODES.join(", ")),
+                &format!("{mode:?} is not a mode of pod detection: write one of {}", LOCAL_MODES.join(", ")),
             ),
         }
     }
@@ -179,7 +179,7 @@ impl Checker<'_> {
         for (index, item) in items.iter().enumerate() {
             let is_keyword = KEYWORDS.contains(&item.as_str());
             if is_keyword && items[..index].contains(item) {
-                self.wrong("nodePortAddresses", &format!("{item:?} is there twice: write it once"));
+                self.wrong("nodePortAddresses", &format!("{item:?} is listed twice: write it once"));
             } else if !is_keyword && parse_range(item).is_none() {
                 let advice = "write a range such as 192.168.0.0/16, or primary, localhost or all";
                 self.wrong("nodePortAddresses", &format!("{item:?} is not a range: {advice}"));
@@ -190,7 +190,10 @@ impl Checker<'_> {
     fn names(&mut self) {
         let name = self.document.text("hostnameOverride");
         if !name.is_empty() && name.trim().is_empty() {
-            self.wrong("hostnameOverride", "it is blank: write the name of this node's Node object, or leave it out");
+            self.wrong(
+                "hostnameOverride",
+                "it is blank: write the name of the Node object of this node, or leave it out",
+            );
         }
         let version = self.document.text("showHiddenMetricsForVersion");
         if !version.is_empty() && version != PREVIOUS_VERSION {
@@ -199,7 +202,7 @@ impl Checker<'_> {
         }
         let format = self.document.text("logging.format");
         if !["text", "json"].contains(&format) {
-            self.wrong("logging.format", &format!("{format:?} is not a format of the log: write text or json"));
+            self.wrong("logging.format", &format!("{format:?} is not a log format: write text or json"));
         }
     }
 }

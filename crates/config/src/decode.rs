@@ -1,8 +1,8 @@
-//! From a file's text to the values of its fields: lenient about names that nobody knows, strict about types.
+//! Decodes a file into the values of its fields: lenient about unknown names, strict about types.
 
 use crate::document::{Place, Values};
 use crate::fields::{FIELDS, Field, REMOVED_FIELDS};
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::span::Span;
 use crate::tree::{self, Tree};
 use crate::value::{Kind, Value};
@@ -10,25 +10,25 @@ use crate::value::{Kind, Value};
 const VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";
 const KIND: &str = "KubeProxyConfiguration";
 
-/// What a file says, before any default.
+/// The content of a file, before defaulting.
 #[derive(Default)]
 pub(crate) struct Decoded {
     pub(crate) values: Values,
     pub(crate) notices: Vec<Notice>,
-    mistakes: Vec<String>,
+    errors: Vec<String>,
 }
 
-pub(crate) fn decode(file: &str, text: &str) -> Result<Decoded, Mistakes> {
-    let tree = tree::read(text).map_err(|(line, reason)| Mistakes::one(format!("{file}:{line}: {reason}")))?;
+pub(crate) fn decode(file: &str, text: &str) -> Result<Decoded, Errors> {
+    let tree = tree::read(text).map_err(|(line, reason)| Errors::one(format!("{file}:{line}: {reason}")))?;
     let Tree::Map(entries) = tree else {
-        return Err(Mistakes::one(format!("{file}:1: a {KIND} is expected here, but this is {}", tree.what())));
+        return Err(Errors::one(format!("{file}:1: expected a {KIND}, found {}", tree.what())));
     };
     let mut decoder = Decoder { file, decoded: Decoded::default() };
     decoder.check_header(&entries);
     decoder.section("", &entries);
     match decoder.decoded {
-        decoded if decoded.mistakes.is_empty() => Ok(decoded),
-        decoded => Err(Mistakes(decoded.mistakes)),
+        decoded if decoded.errors.is_empty() => Ok(decoded),
+        decoded => Err(Errors(decoded.errors)),
     }
 }
 
@@ -43,12 +43,12 @@ impl Decoder<'_> {
             match entries.iter().rfind(|(_, key, _)| key == name) {
                 Some((_, _, Tree::Text(text))) if text == expected => {}
                 Some((line, _, Tree::Text(text))) => {
-                    self.mistake(*line, name, &format!("{text:?} cannot be read: write {expected}"));
+                    self.error(*line, name, &format!("{text:?} is not supported: write {expected}"));
                 }
                 Some((line, _, other)) => {
-                    self.mistake(*line, name, &format!("this is {}: write {expected}", other.what()));
+                    self.error(*line, name, &format!("found {}: write {expected}", other.what()));
                 }
-                None => self.mistake(1, name, &format!("it is missing: write {name}: {expected}")),
+                None => self.error(1, name, &format!("it is missing: write {name}: {expected}")),
             }
         }
     }
@@ -57,7 +57,7 @@ impl Decoder<'_> {
         for (index, (line, key, tree)) in entries.iter().enumerate() {
             let path = format!("{prefix}{key}");
             if let Some((first, ..)) = entries[..index].iter().find(|(_, before, _)| before == key) {
-                self.notice(*line, &path, &format!("it is there twice; this one counts, and not line {first}"));
+                self.notice(*line, &path, &format!("duplicate field; this one overrides line {first}"));
                 self.decoded.values.remove(&path);
             }
             self.entry(*line, &path, tree);
@@ -74,7 +74,7 @@ impl Decoder<'_> {
                 self.section(&below, entries);
             }
             (None, tree) if FIELDS.iter().any(|it| it.path.starts_with(&below)) => {
-                self.mistake(line, path, &format!("a mapping is expected here, but this is {}", tree.what()));
+                self.error(line, path, &format!("expected a mapping, found {}", tree.what()));
             }
             (None, tree) if is_removed(path) && is_empty(tree) => {}
             (None, _) => self.unknown(line, path),
@@ -84,7 +84,7 @@ impl Decoder<'_> {
     fn field(&mut self, line: u32, field: &'static Field, tree: &Tree) {
         match value(field, tree) {
             Ok(value) => self.decoded.values.set(field.path, value, Place::Line(line)),
-            Err(reason) => self.mistake(line, field.path, &reason),
+            Err(reason) => self.error(line, field.path, &reason),
         }
     }
 
@@ -92,9 +92,9 @@ impl Decoder<'_> {
         let removed = REMOVED_FIELDS.iter().find(|(name, _)| *name == path);
         let similar = FIELDS.iter().find(|field| field.path.eq_ignore_ascii_case(path));
         let reason = match (removed, similar) {
-            (Some((_, reason)), _) => format!("it has no use any more: {reason}"),
-            (_, Some(field)) => format!("no such field; it is ignored; did you mean {}?", field.path),
-            _ => "no such field; it is ignored".into(),
+            (Some((_, reason)), _) => format!("it has no effect any more: {reason}"),
+            (_, Some(field)) => format!("unknown field, ignored; did you mean {}?", field.path),
+            _ => "unknown field, ignored".into(),
         };
         self.notice(line, path, &reason);
     }
@@ -103,12 +103,12 @@ impl Decoder<'_> {
         self.decoded.notices.push(Notice::warning(format!("{}:{line}: {}: {text}", self.file, shown(path))));
     }
 
-    fn mistake(&mut self, line: u32, path: &str, text: &str) {
-        self.decoded.mistakes.push(format!("{}:{line}: {}: {text}", self.file, shown(path)));
+    fn error(&mut self, line: u32, path: &str, text: &str) {
+        self.decoded.errors.push(format!("{}:{line}: {}: {text}", self.file, shown(path)));
     }
 }
 
-/// A name out of a file may hold anything; a message shows it on one line and not all of a long one.
+/// A name from a file may contain anything; messages show it on one line, and shortened.
 fn shown(path: &str) -> String {
     let short: String = path.chars().take(80).collect();
     if short.chars().any(char::is_control) { short.escape_debug().to_string() } else { short }
@@ -124,7 +124,7 @@ fn is_removed(path: &str) -> bool {
     REMOVED_FIELDS.iter().any(|(name, _)| *name == path)
 }
 
-/// What kubeadm writes for a field that it leaves to its default.
+/// The values that kubeadm writes for a field with its default.
 fn is_empty(tree: &Tree) -> bool {
     matches!(tree, Tree::Integer(0)) || matches!(tree, Tree::Text(text) if matches!(&**text, "" | "0s"))
 }
@@ -140,7 +140,7 @@ fn value(field: &Field, tree: &Tree) -> Result<Value, String> {
         (Kind::Number, Tree::Integer(number)) => Ok(Value::Number(*number as f64)),
         (Kind::Number, Tree::Number(number)) if number.is_finite() => Ok(Value::Number(*number)),
         (Kind::Duration, Tree::Text(text)) => Span::parse(text).map(Value::Duration),
-        // The one time span that may also be a number, of nanoseconds.
+        // The only duration that may also be a number, of nanoseconds.
         (Kind::Duration, Tree::Integer(number)) if field.path == "logging.flushFrequency" => {
             Ok(Value::Duration(Span(*number)))
         }
@@ -151,7 +151,7 @@ fn value(field: &Field, tree: &Tree) -> Result<Value, String> {
         (Kind::Patterns, Tree::List(items)) => {
             items.iter().map(|(_, item)| pattern(item)).collect::<Result<_, _>>().map(Value::Patterns)
         }
-        (kind, tree) => Err(format!("{} is expected here, but this is {}", expected(kind), tree.what())),
+        (kind, tree) => Err(format!("expected {}, found {}", expected(kind), tree.what())),
     }
 }
 
@@ -163,7 +163,7 @@ fn integer(number: i64) -> Result<Value, String> {
 fn text(tree: &Tree) -> Result<String, String> {
     match tree {
         Tree::Text(text) => Ok(text.clone()),
-        other => Err(format!("the list's items must be texts, but one is {}", other.what())),
+        other => Err(format!("the items of the list must be strings, but one is {}", other.what())),
     }
 }
 
@@ -175,24 +175,24 @@ fn gate((_, name, tree): &(u32, String, Tree)) -> Result<(String, bool), String>
 }
 
 fn pattern(tree: &Tree) -> Result<(String, u8), String> {
-    let mistake = || "each item is a mapping: write {filePattern: daemon, verbosity: 4}".to_owned();
-    let Tree::Map(entries) = tree else { return Err(mistake()) };
+    let error = || "each item is a mapping: write {filePattern: daemon, verbosity: 4}".to_owned();
+    let Tree::Map(entries) = tree else { return Err(error()) };
     let find = |name: &str| entries.iter().rfind(|(_, key, _)| key == name).map(|(_, _, value)| value);
     match (find("filePattern"), find("verbosity")) {
         (Some(Tree::Text(file)), Some(Tree::Integer(level))) => {
-            Ok((file.clone(), u8::try_from(*level).map_err(|_| mistake())?))
+            Ok((file.clone(), u8::try_from(*level).map_err(|_| error())?))
         }
-        _ => Err(mistake()),
+        _ => Err(error()),
     }
 }
 
 fn expected(kind: Kind) -> &'static str {
     match kind {
-        Kind::Text => "a text",
+        Kind::Text => "a string",
         Kind::Boolean => "true or false",
-        Kind::Integer => "a whole number",
+        Kind::Integer => "an integer",
         Kind::Number => "a number",
-        Kind::Duration => "a time span such as 30s",
+        Kind::Duration => "a duration such as 30s",
         Kind::List | Kind::Patterns => "a list",
         Kind::Gates => "a mapping",
         Kind::Quantity => "a number of bytes",

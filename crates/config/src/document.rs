@@ -1,4 +1,4 @@
-//! A configuration: the value of every field, and where it was given.
+//! A configuration: the value of every field, and where it was set.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,21 +6,21 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::json;
 
 use crate::fields::{Defaulting, FIELDS, Use};
+use crate::lenient::parse_address;
 use crate::mode::AskedMode;
 use crate::notice::Notice;
-use crate::sloppy::parse_address;
 use crate::span::Span;
 use crate::value::Value;
 use crate::yaml;
 
-/// Where a value was given.
+/// Where a value was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Line(u32),
     Flag(&'static str),
 }
 
-/// The values that were given, with their places.
+/// The values that were set, with their places.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Values(BTreeMap<&'static str, (Value, Place)>);
 
@@ -33,7 +33,7 @@ impl Values {
         self.0.get(path).map(|(value, _)| value)
     }
 
-    /// Forgets a field, or all fields of a section.
+    /// Removes a field, or all fields of a section.
     pub(crate) fn remove(&mut self, path: &str) {
         let below = format!("{path}.");
         self.0.retain(|it, _| *it != path && !it.starts_with(&below));
@@ -46,10 +46,10 @@ impl Values {
     }
 }
 
-/// Every field with its value. The values are of the kinds that the table of fields says.
+/// Every field with its value. The type of each value is that of the table of fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// The file, or nothing if there are only flags.
+    /// The file; empty if there are only flags.
     file: String,
     values: BTreeMap<&'static str, Value>,
     places: BTreeMap<&'static str, Place>,
@@ -61,7 +61,7 @@ impl Document {
         for field in FIELDS {
             let default = || overriding.iter().find(|(path, _)| *path == field.path).map(|(_, value)| value.clone());
             let default = || default().unwrap_or_else(|| field.default_value());
-            // A zero in the file is as good as nothing; a zero on the command line is meant.
+            // A zero in the file means the default; a zero on the command line is kept.
             let is_void = |value: &Value| field.defaulting == Defaulting::Zero && value.is_zero();
             let counts = |(value, place): &&(Value, Place)| matches!(place, Place::Flag(_)) || !is_void(value);
             let value = match given.0.get(field.path).filter(counts) {
@@ -73,13 +73,13 @@ impl Document {
             };
             document.values.insert(field.path, value);
         }
-        document.follow_the_family();
+        document.apply_family();
         document.append_ports();
         document
     }
 
-    /// The default addresses of the servers are of the family of `bindAddress`.
-    fn follow_the_family(&mut self) {
+    /// The default addresses of the servers have the family of `bindAddress`.
+    fn apply_family(&mut self) {
         let is_v6 = parse_address(self.text("bindAddress")).is_some_and(|address| address.is_ipv6());
         for (path, address) in [("healthzBindAddress", "[::]:10256"), ("metricsBindAddress", "[::1]:10249")] {
             if is_v6 && !self.is_given(path) {
@@ -88,7 +88,7 @@ impl Document {
         }
     }
 
-    /// An address alone gets the usual port.
+    /// An address without a port gets the default port.
     fn append_ports(&mut self) {
         for (path, port) in [("healthzBindAddress", 10256), ("metricsBindAddress", 10249)] {
             if let Some(address) = parse_address(self.text(path)) {
@@ -101,12 +101,12 @@ impl Document {
         self.values.insert(path, value);
     }
 
-    /// Whether the operator gave this value, so that it is no default.
+    /// Whether the value was set explicitly.
     pub fn is_given(&self, path: &str) -> bool {
         self.places.contains_key(path)
     }
 
-    /// Where a value was given, for messages: the flag, or the file, line and field.
+    /// Where a value was set, for messages: the flag, or the file, line and field.
     pub fn place(&self, path: &str) -> String {
         match self.places.get(path) {
             Some(Place::Flag(name)) => format!("--{name}"),
@@ -123,7 +123,7 @@ impl Document {
     pub fn text(&self, path: &str) -> &str {
         match self.value(path) {
             Value::Text(text) => text,
-            other => panic!("{path} is no text but {other:?}"),
+            other => panic!("{path} is not a string but {other:?}"),
         }
     }
 
@@ -134,35 +134,35 @@ impl Document {
     pub fn integer(&self, path: &str) -> i64 {
         match self.value(path) {
             Value::Integer(number) => *number,
-            other => panic!("{path} is no whole number but {other:?}"),
+            other => panic!("{path} is not an integer but {other:?}"),
         }
     }
 
     pub fn number(&self, path: &str) -> f64 {
         match self.value(path) {
             Value::Number(number) => *number,
-            other => panic!("{path} is no number but {other:?}"),
+            other => panic!("{path} is not a number but {other:?}"),
         }
     }
 
     pub fn span(&self, path: &str) -> Span {
         match self.value(path) {
             Value::Duration(span) => *span,
-            other => panic!("{path} is no time span but {other:?}"),
+            other => panic!("{path} is not a duration but {other:?}"),
         }
     }
 
     pub fn list(&self, path: &str) -> &[String] {
         match self.value(path) {
             Value::List(items) => items,
-            other => panic!("{path} is no list but {other:?}"),
+            other => panic!("{path} is not a list but {other:?}"),
         }
     }
 
     pub fn gates(&self) -> &BTreeMap<String, bool> {
         match self.value("featureGates") {
             Value::Gates(gates) => gates,
-            other => panic!("featureGates are no gates but {other:?}"),
+            other => panic!("featureGates are not gates but {other:?}"),
         }
     }
 
@@ -170,37 +170,37 @@ impl Document {
     pub fn patterns(&self) -> &[(String, u8)] {
         match self.value("logging.vmodule") {
             Value::Patterns(patterns) => patterns,
-            other => panic!("logging.vmodule are no patterns but {other:?}"),
+            other => panic!("logging.vmodule are not patterns but {other:?}"),
         }
     }
 
-    /// The mode that was asked for; a word that is no mode has been refused by the checks.
+    /// The requested mode; unknown words were rejected by the checks.
     pub fn mode(&self) -> AskedMode {
         AskedMode::parse(self.text("mode")).unwrap_or(AskedMode::Unset)
     }
 
-    /// The field of that name in the section that counts for the mode, for instance `iptables.syncPeriod`.
+    /// The field in the section that applies to the mode, for example `iptables.syncPeriod`.
     pub fn of_mode(&self, name: &str) -> String {
         format!("{}.{name}", self.mode().section())
     }
 
-    /// An address that was given on purpose, and not as a way to say "any".
+    /// The bind address, unless it is unspecified.
     pub fn bind_address(&self) -> Option<IpAddr> {
         parse_address(self.text("bindAddress")).filter(|address| !address.is_unspecified())
     }
 
-    /// Fields that were given another value than the default and change nothing.
-    pub(crate) fn useless(&self) -> Vec<Notice> {
-        let useless = FIELDS.iter().filter_map(|field| match (field.used, self.places.get(field.path)) {
+    /// Notices for fields that were set and have no effect.
+    pub(crate) fn without_effect(&self) -> Vec<Notice> {
+        let without_effect = FIELDS.iter().filter_map(|field| match (field.used, self.places.get(field.path)) {
             (Use::None(reason), Some(Place::Line(_))) if self.value(field.path) != &field.default_value() => {
-                Some(Notice::info(format!("{} has no use here: {reason}", self.place(field.path))))
+                Some(Notice::info(format!("{} has no effect: {reason}", self.place(field.path))))
             }
             _ => None,
         });
-        useless.collect()
+        without_effect.collect()
     }
 
-    /// As `v1alpha1`. Sync periods and masqueradeAll are written in the section of the mode only, as kube-proxy does.
+    /// As `v1alpha1`. Sync periods and masqueradeAll are written in the section of the mode only, as in kube-proxy.
     pub fn to_json(&self) -> serde_json::Value {
         let mut root = json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -221,7 +221,7 @@ impl Document {
         let is_of_other_mode = section != self.mode().section();
         match name {
             "syncPeriod" | "minSyncPeriod" if is_section && is_of_other_mode => Value::Duration(Span(0)),
-            // kube-proxy forgets it as soon as it is read.
+            // kube-proxy clears this field when it reads it.
             "portRange" => Value::Text(String::new()),
             "masqueradeAll" if self.is_masquerade_of_other_mode(section) => Value::Boolean(false),
             _ => self.value(path).clone(),

@@ -7,19 +7,19 @@ use crate::value::{Kind, Value};
 pub struct Flag {
     pub name: &'static str,
     pub target: Target,
-    /// Where it differs from the field's.
+    /// If it differs from that of the field.
     pub(crate) default: Option<&'static str>,
     pub short: Option<char>,
-    /// Neither in --help nor meant for new uses.
+    /// Omitted from --help; deprecated.
     pub is_hidden: bool,
 }
 
 pub enum Target {
-    /// A field of the file; ignored if there is a file.
+    /// Sets a field of the file; ignored if there is a file.
     Field(&'static str),
-    /// A field of the file that the flag overrides.
+    /// Overrides a field of the file.
     Override(&'static str),
-    /// What the file cannot say.
+    /// Has no field in the file.
     Alone { kind: Kind, default: &'static str, used: Use, sample: &'static str },
 }
 
@@ -28,7 +28,7 @@ impl Flag {
         Self::all().find(|flag| flag.name == name)
     }
 
-    /// Those of today and those of the past.
+    /// Current flags and removed ones.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         FLAGS.iter().chain(REMOVED)
     }
@@ -100,9 +100,9 @@ pub(crate) const fn hidden(
 pub const FLAGS: &[Flag] = &[
     sets("bind-address", "bindAddress"),
     sets("bind-address-hard-fail", "bindAddressHardFail"),
-    alone("cleanup", Kind::Boolean, "false", Use::Works("remove everything that was programmed, and exit"), "true"),
+    alone("cleanup", Kind::Boolean, "false", Use::Works("remove all kernel objects of Portolan, and exit"), "true"),
     sets("cluster-cidr", "clusterCIDR"),
-    alone("config", Kind::Text, "", Use::Works("the configuration file; changes to it are applied live"), "FILE"),
+    alone("config", Kind::Text, "", Use::Works("the configuration file; changes are applied at runtime"), "FILE"),
     sets("config-sync-period", "configSyncPeriod"),
     sets("conntrack-max-per-core", "conntrack.maxPerCore"),
     sets("conntrack-min", "conntrack.min"),
@@ -121,7 +121,7 @@ pub const FLAGS: &[Flag] = &[
         "init-only",
         Kind::Boolean,
         "false",
-        Use::Works("do what needs all privileges of root, and exit; afterwards CAP_NET_ADMIN is enough"),
+        Use::Works("do the setup that needs full root privileges, and exit; afterwards CAP_NET_ADMIN is enough"),
         "true",
     ),
     sets("iptables-localhost-nodeports", "iptables.localhostNodePorts"),
@@ -151,7 +151,7 @@ pub const FLAGS: &[Flag] = &[
         "master",
         Kind::Text,
         "",
-        Use::Works("the API server's address instead of the kubeconfig's"),
+        Use::Works("the address of the API server; overrides the kubeconfig"),
         "https://192.0.2.1",
     ),
     sets("metrics-bind-address", "metricsBindAddress"),
@@ -170,7 +170,7 @@ pub const FLAGS: &[Flag] = &[
         "version",
         Kind::Text,
         "false",
-        Use::Works("print the version and exit; raw prints more; vX.Y.Z has no use here"),
+        Use::Works("print the version and exit; raw prints more; vX.Y.Z has no effect"),
         "true",
     ),
     overrides("vmodule", "logging.vmodule"),
@@ -179,21 +179,21 @@ pub const FLAGS: &[Flag] = &[
         "write-config-to",
         Kind::Text,
         "",
-        Use::Works("write the configuration in force as v1alpha1 YAML, and exit"),
+        Use::Works("write the effective configuration as v1alpha1 YAML, and exit"),
         "FILE",
     ),
     hidden(
         "healthz-port",
         Kind::Integer,
         "10256",
-        Use::Works("the port of --healthz-bind-address if that has none; 0 switches it off"),
+        Use::Works("the port of --healthz-bind-address if that has none; 0 disables the server"),
         "1256",
     ),
     hidden(
         "metrics-port",
         Kind::Integer,
         "10249",
-        Use::Works("the port of --metrics-bind-address if that has none; 0 switches it off"),
+        Use::Works("the port of --metrics-bind-address if that has none; 0 disables the server"),
         "1249",
     ),
 ];

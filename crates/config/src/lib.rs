@@ -1,8 +1,8 @@
-//! CONFIGURATION: kube-proxy's flags and file, with its defaults and its checks; and what DNS is told.
+//! CONFIGURATION: the flags and the file of kube-proxy, with their defaults and checks, and the configuration of DNS.
 //!
-//! Everything here is a function from text to values. Two tables hold what there is: [`FIELDS`] of the file and
-//! [`FLAGS`] of the command line. Reading, defaulting, writing out, the page in docs and the tests all walk them, so
-//! that a field exists in all of these places or in none.
+//! Everything here is a function from text to values. Two tables hold all options: [`FIELDS`] of the file and
+//! [`FLAGS`] of the command line. Reading, defaulting, writing, the page in docs and the tests all iterate over them,
+//! so that a field exists in all of these places or in none.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -13,12 +13,12 @@ mod document;
 mod fields;
 mod flags;
 mod gates;
+mod lenient;
 mod mode;
 mod notice;
 mod precedence;
 mod removed;
 mod sanity;
-mod sloppy;
 mod span;
 mod tree;
 mod value;
@@ -30,12 +30,12 @@ pub use document::Document;
 pub use fields::{FIELDS, Field, Use};
 pub use flags::{FLAGS, Flag, Target};
 pub use gates::{GATES, Gate, is_on};
+pub use lenient::{parse_address, parse_range};
 pub use mode::AskedMode;
-pub use notice::{Level, Mistakes, Notice};
+pub use notice::{Errors, Level, Notice};
 pub use precedence::{Read, from_file, from_flags};
-pub use sloppy::{parse_address, parse_range};
 pub use span::{Span, parse_duration};
 pub use value::{Kind, Value};
 
-/// The release of kube-proxy whose flags, fields and defaults these are.
+/// The release of kube-proxy that the flags, fields and defaults are those of.
 pub const KUBERNETES_VERSION: &str = "v1.37.1";

@@ -1,4 +1,4 @@
-//! The modes that an operator may ask for.
+//! The modes that an operator may request.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AskedMode {
@@ -32,7 +32,7 @@ impl AskedMode {
         }
     }
 
-    /// The section of the file whose sync periods and masquerading count.
+    /// The section of the file whose sync periods and masquerading apply.
     pub fn section(self) -> &'static str {
         match self {
             Self::Ipvs => "ipvs",

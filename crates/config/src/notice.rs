@@ -1,4 +1,4 @@
-//! What the operator should be told: notices, which let the program go on, and mistakes, which do not.
+//! Messages for the operator: notices, which are logged, and errors, which prevent the start.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub enum Level {
     Warning,
 }
 
-/// Something to be logged once the log has started.
+/// A message for the log, once logging is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub level: Level,
@@ -25,26 +25,26 @@ impl Notice {
     }
 }
 
-/// All that is wrong with a configuration; each says where, what, and what to write instead.
+/// All errors of a configuration; each names the place, the problem, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistakes(pub Vec<String>);
+pub struct Errors(pub Vec<String>);
 
-impl Mistakes {
+impl Errors {
     pub(crate) fn one(text: impl Into<String>) -> Self {
         Self(vec![text.into()])
     }
 }
 
-impl fmt::Display for Mistakes {
+impl fmt::Display for Errors {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
             [one] => formatter.write_str(one),
             several => {
-                write!(formatter, "{} mistakes in the configuration:", several.len())?;
-                several.iter().try_for_each(|mistake| write!(formatter, "\n  {mistake}"))
+                write!(formatter, "{} errors in the configuration:", several.len())?;
+                several.iter().try_for_each(|error| write!(formatter, "\n  {error}"))
             }
         }
     }
 }
 
-impl std::error::Error for Mistakes {}
+impl std::error::Error for Errors {}

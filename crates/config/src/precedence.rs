@@ -1,4 +1,4 @@
-//! Which of flags and file counts. With a file, flags that say the same things are ignored, but for a few.
+//! Precedence of flags and file. With a file, flags that set a field of it are ignored, with a few exceptions.
 
 use std::net::SocketAddr;
 
@@ -8,73 +8,73 @@ use crate::decode::decode;
 use crate::document::{Document, Place, Values};
 use crate::flags::Target;
 use crate::gates;
+use crate::lenient::parse_address;
 use crate::mode::AskedMode;
-use crate::notice::{Mistakes, Notice};
+use crate::notice::{Errors, Notice};
 use crate::sanity;
-use crate::sloppy::parse_address;
 use crate::value::Value;
 
-/// A configuration that has passed all checks, and what there is to say about it.
+/// A configuration that has passed all checks, and its notices.
 #[derive(Clone, Debug)]
 pub struct Read {
     pub document: Document,
     pub notices: Vec<Notice>,
-    /// Whether the health and metrics servers run; only two old flags can switch them off.
+    /// Whether the health and metrics servers run; only two deprecated flags can disable them.
     pub serves_health: bool,
     pub serves_metrics: bool,
 }
 
 /// The configuration of a command line without --config.
-pub fn from_flags(given: &Given) -> Result<Read, Mistakes> {
+pub fn from_flags(given: &Given) -> Result<Read, Errors> {
     let mut values = Values::default();
     for (flag, value) in given.flags() {
         if let Target::Field(path) | Target::Override(path) = flag.target
-            && !means_nothing(value)
+            && !is_unset(value)
         {
             values.set(path, value.clone(), Place::Flag(flag.name));
         }
     }
-    follow_the_mode(&mut values);
-    // By flags, ipvs mode waits as long between two writes as iptables mode does; by file it does not wait.
+    apply_mode(&mut values);
+    // With flags, the minimum interval of ipvs mode is that of iptables mode; with a file it is 0.
     let overriding = [("ipvs.minSyncPeriod", Value::Duration(crate::Span(1_000_000_000)))];
     let mut document = Document::complete("", &values, &overriding);
     let serves_health = apply_port(&mut document, given, "healthz-port", "healthzBindAddress");
     let serves_metrics = apply_port(&mut document, given, "metrics-port", "metricsBindAddress");
-    let notices = given.useless();
+    let notices = given.without_effect();
     finished(Read { document, notices, serves_health, serves_metrics })
 }
 
-/// The configuration of a file, named for messages, with the flags beside it.
-pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Mistakes> {
+/// The configuration of a file, whose name is for messages, and of the flags beside it.
+pub fn from_file(file: &str, text: &str, given: &Given) -> Result<Read, Errors> {
     let mut decoded = decode(file, text)?;
     for (flag, value) in given.flags() {
         if let Target::Override(path) = flag.target
-            && !means_nothing(value)
+            && !is_unset(value)
         {
-            let value = beside(value, decoded.values.value(path));
+            let value = merged(value, decoded.values.value(path));
             decoded.values.set(path, value, Place::Flag(flag.name));
         }
     }
     let document = Document::complete(file, &decoded.values, &[]);
     let mut notices = decoded.notices;
     notices.extend(ignored(given));
-    notices.extend(document.useless());
+    notices.extend(document.without_effect());
     finished(Read { document, notices, serves_health: true, serves_metrics: true })
 }
 
-fn finished(mut read: Read) -> Result<Read, Mistakes> {
-    let mistakes = check(&read.document);
-    if !mistakes.is_empty() {
-        return Err(Mistakes(mistakes));
+fn finished(mut read: Read) -> Result<Read, Errors> {
+    let errors = check(&read.document);
+    if !errors.is_empty() {
+        return Err(Errors(errors));
     }
-    settle(&mut read.document);
+    finalize(&mut read.document);
     read.notices.extend(gates::notices(read.document.gates()));
     read.notices.extend(sanity::notices(&read.document));
     Ok(read)
 }
 
-/// What kube-proxy fills in once all is known: the node's name as it is in the API, and where node ports are served.
-fn settle(document: &mut Document) {
+/// The values that kube-proxy completes last: the node name in the form of the API, and the node port addresses.
+fn finalize(document: &mut Document) {
     let name = document.text("hostnameOverride").trim().to_lowercase();
     document.replace("hostnameOverride", Value::Text(name));
     if document.list("nodePortAddresses").is_empty() && document.mode() == AskedMode::Nftables {
@@ -82,13 +82,13 @@ fn settle(document: &mut Document) {
     }
 }
 
-/// An empty text on the command line is as no flag.
-fn means_nothing(value: &Value) -> bool {
+/// An empty string on the command line counts as unset.
+fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Text(text) if text.is_empty())
 }
 
-/// Patterns of both count, the flag's first; of anything else the flag's.
-fn beside(flag: &Value, file: Option<&Value>) -> Value {
+/// Patterns of both apply, those of the flag first; otherwise the flag wins.
+fn merged(flag: &Value, file: Option<&Value>) -> Value {
     match (flag, file) {
         (Value::Patterns(first), Some(Value::Patterns(second))) => {
             Value::Patterns(first.iter().chain(second).cloned().collect())
@@ -97,8 +97,8 @@ fn beside(flag: &Value, file: Option<&Value>) -> Value {
     }
 }
 
-/// There are no flags for the section of nftables: those of iptables mean it too.
-fn follow_the_mode(values: &mut Values) {
+/// The nftables section has no flags: those of iptables apply to it.
+fn apply_mode(values: &mut Values) {
     let is_nftables = matches!(values.value("mode"), Some(Value::Text(mode)) if mode == "nftables" || mode == "ebpf");
     if is_nftables {
         values.copy("iptables.syncPeriod", "nftables.syncPeriod");
@@ -107,7 +107,7 @@ fn follow_the_mode(values: &mut Values) {
     }
 }
 
-/// The old flags for ports: they count where no address with a port was given, and 0 switches the server off.
+/// The deprecated port flags: they apply if no address with a port is set, and 0 disables the server.
 fn apply_port(document: &mut Document, given: &Given, flag: &str, path: &'static str) -> bool {
     let Some(Value::Integer(port)) = given.value(flag) else { return true };
     let address_flag = flag.replace("-port", "-bind-address");
@@ -120,16 +120,15 @@ fn apply_port(document: &mut Document, given: &Given, flag: &str, path: &'static
     *port != 0
 }
 
-/// One notice for all flags that the file makes void, and one each for those that never had a use.
+/// One notice for all flags that the file overrides, and one for each flag without effect.
 fn ignored(given: &Given) -> Vec<Notice> {
     let is_void = |target: &Target, name: &str| {
         matches!(target, Target::Field(_)) || matches!(name, "healthz-port" | "metrics-port")
     };
     let (void, rest): (Vec<_>, Vec<_>) = given.flags().partition(|(flag, _)| is_void(&flag.target, flag.name));
     let names: Vec<String> = void.iter().map(|(flag, _)| format!("--{}", flag.name)).collect();
-    let void = (!names.is_empty()).then(|| {
-        Notice::warning(format!("ignored because of --config, whose file says it instead: {}", names.join(", ")))
-    });
+    let void =
+        (!names.is_empty()).then(|| Notice::warning(format!("ignored because --config is set: {}", names.join(", "))));
     let kept = Given::of(rest.into_iter().map(|(flag, value)| (flag.name, value.clone())));
-    void.into_iter().chain(kept.useless()).collect()
+    void.into_iter().chain(kept.without_effect()).collect()
 }

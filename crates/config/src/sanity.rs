@@ -1,10 +1,10 @@
-//! What is allowed and yet hardly meant.
+//! Warnings about settings that are valid but probably unintended.
 
 use ipnet::IpNet;
 
 use crate::document::Document;
+use crate::lenient::parse_range;
 use crate::notice::Notice;
-use crate::sloppy::parse_range;
 
 pub(crate) fn notices(document: &Document) -> Vec<Notice> {
     node_ports_of_one_family(document).into_iter().collect()

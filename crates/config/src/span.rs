@@ -1,9 +1,9 @@
-//! Time spans as Go reads and writes them: `0s`, `500ms`, `1m30s`, `24h0m0s`.
+//! Durations as Go parses and formats them: `0s`, `500ms`, `1m30s`, `24h0m0s`.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A time span in nanoseconds; Go's may be negative, which the checks then refuse by name.
+/// A duration in nanoseconds; as in Go it may be negative, which the checks reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub i64);
 
@@ -20,7 +20,7 @@ const UNITS: [(&str, i64); 8] = [
 
 impl Span {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mistake = || format!("{text:?} is not a time span: write for example 30s, 500ms or 1m30s");
+        let error = || format!("{text:?} is not a duration: write for example 30s, 500ms or 1m30s");
         let (is_negative, mut rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -31,20 +31,20 @@ impl Span {
         let mut total: i64 = 0;
         let mut is_empty = true;
         while !rest.is_empty() {
-            let (nanoseconds, after) = part(rest).ok_or_else(mistake)?;
-            total = total.checked_add(nanoseconds).ok_or_else(mistake)?;
+            let (nanoseconds, after) = part(rest).ok_or_else(error)?;
+            total = total.checked_add(nanoseconds).ok_or_else(error)?;
             (rest, is_empty) = (after, false);
         }
-        if is_empty { Err(mistake()) } else { Ok(Self(if is_negative { -total } else { total })) }
+        if is_empty { Err(error()) } else { Ok(Self(if is_negative { -total } else { total })) }
     }
 
-    /// As the rest of the program counts time; what is negative has been refused before.
+    /// As a `Duration`; negative values were rejected before.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0.max(0).unsigned_abs())
     }
 }
 
-/// For flags whose time spans cannot be negative.
+/// For flags whose durations cannot be negative.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     match Span::parse(text)? {
         Span(nanoseconds) if nanoseconds < 0 => Err(format!("{text:?} is negative: write 0s or more")),
@@ -52,7 +52,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// One number with its unit, and what follows it.
+/// One number with its unit, and the rest of the text.
 fn part(text: &str) -> Option<(i64, &str)> {
     let end = text.find(|it: char| !it.is_ascii_digit() && it != '.')?;
     let (number, after) = text.split_at(end);
@@ -93,7 +93,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// A number of units with as many decimals as it needs.
+/// A number of units with as many decimals as needed.
 fn decimal(total: u64, unit: u64) -> String {
     let digits = unit.ilog10() as usize;
     let text = format!("{}.{:0digits$}", total / unit, total % unit);

@@ -1,4 +1,4 @@
-//! A document's text as a tree that remembers the line of everything, so that a message can name it.
+//! A YAML or JSON document as a tree with line numbers, for messages.
 
 use std::fmt;
 
@@ -14,39 +14,39 @@ pub(crate) enum Tree {
     Number(f64),
     Text(String),
     List(Vec<(u32, Tree)>),
-    /// Keys in the order of the file, with those that are there twice.
+    /// Keys in the order of the file, including duplicates.
     Map(Vec<(u32, String, Tree)>),
 }
 
 impl Tree {
-    /// Whether it is a list, a text and so on, for messages.
+    /// The type of the value, for messages.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
             Self::Boolean(_) => "true or false",
             Self::Integer(_) | Self::Number(_) => "a number",
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a mapping",
         }
     }
 }
 
-/// Reads YAML or JSON; the mistake begins with the line. Of several documents the first counts, as in kube-proxy.
+/// Reads YAML or JSON; an error starts with its line. Of several documents the first is used, as in kube-proxy.
 pub(crate) fn read(text: &str) -> Result<Tree, (u32, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (skipped, text) = first_document(text);
     let options = serde_saphyr::options! {
         with_snippet: false,
         duplicate_keys: DuplicateKeyPolicy::LastWins,
-        // A hundred times what a configuration needs; small text must not become much work.
+        // A hundred times what a configuration needs; a small text must not cause much work.
         budget: serde_saphyr::budget! { max_events: 20_000, max_recorded_anchor_events: 20_000, max_nodes: 20_000 },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 20_000 },
     };
     let read = serde_saphyr::from_str_with_options::<Shifted>(text, options);
     match read {
         Ok(Shifted(tree)) => Ok(moved(tree, skipped)),
-        // Some JSON is not YAML, for instance if it is indented with tabs.
+        // Some JSON is not YAML, for example if it is indented with tabs.
         Err(error) => serde_json::from_str(text).map(|value| from_json(&value)).map_err(|_| {
             let line = error.location().map_or(1, line_of);
             let message = error.to_string();
@@ -56,7 +56,7 @@ pub(crate) fn read(text: &str) -> Result<Tree, (u32, String)> {
     }
 }
 
-/// The text up to the second separator, and how many lines come before it.
+/// The text up to the second separator, and the number of lines before it.
 fn first_document(text: &str) -> (u32, &str) {
     let is_separator = |line: &str| line.trim_end() == "---" || line.starts_with("--- ");
     let is_filler = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);

@@ -1,4 +1,4 @@
-//! The values of fields and flags: their kinds, and how each is read from text and written as JSON.
+//! The values of fields and flags: their types, how they are parsed, and how they are written as JSON.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub enum Kind {
     Gates,
     /// Verbosities by file: `pattern=N`.
     Patterns,
-    /// A number of bytes as Kubernetes writes it: 512, 2Ki.
+    /// A Kubernetes quantity in bytes: 512, 2Ki.
     Quantity,
 }
 
@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// From a flag's text or a table's; the mistake says what to write.
+    /// Parses the text of a flag or of a table; an error contains what to write.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, String> {
         Ok(match kind {
             Kind::Text | Kind::Quantity => Self::Text(text.into()),
@@ -49,7 +49,7 @@ impl Value {
         })
     }
 
-    /// A repeated flag: lists grow, of anything else the last counts.
+    /// A repeated flag: lists are appended, otherwise the last value wins.
     pub(crate) fn followed_by(self, next: Self) -> Self {
         match (self, next) {
             (Self::List(mut all), Self::List(more)) => {
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// Whether it is what Go calls the zero value.
+    /// Whether it is the zero value of Go.
     pub fn is_zero(&self) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    /// As the file has it; an empty list is written `null`, as kube-proxy does.
+    /// In the format of the file; an empty list is written as `null`, as in kube-proxy.
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Text(text) => json!(text),
@@ -94,7 +94,7 @@ impl Value {
         }
     }
 
-    /// As a flag has it.
+    /// In the format of a flag.
     pub fn to_text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -117,7 +117,7 @@ fn pattern_json(file: &str, level: u8) -> serde_json::Value {
     json!({ "filePattern": file, "verbosity": level })
 }
 
-/// The words that Go takes for true and false.
+/// The words that Go accepts for true and false.
 pub(crate) fn parse_boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -127,7 +127,7 @@ pub(crate) fn parse_boolean(text: &str) -> Result<bool, String> {
 }
 
 fn parse_integer(text: &str) -> Result<i64, String> {
-    let number = text.parse::<i32>().map_err(|_| format!("{text:?} is not a whole number of 32 bits"))?;
+    let number = text.parse::<i32>().map_err(|_| format!("{text:?} is not a 32-bit integer"))?;
     Ok(number.into())
 }
 
@@ -163,18 +163,17 @@ fn parse_gates(text: &str) -> Result<BTreeMap<String, bool>, String> {
 
 fn parse_gate(part: &str) -> Result<(String, bool), String> {
     let (name, value) = part.split_once('=').ok_or_else(|| format!("{part:?} has no value: write {part}=true"))?;
-    let value = parse_boolean(value.trim()).map_err(|mistake| format!("feature gate {name}: {mistake}"))?;
+    let value = parse_boolean(value.trim()).map_err(|error| format!("feature gate {name}: {error}"))?;
     Ok((name.trim().into(), value))
 }
 
 fn parse_patterns(text: &str) -> Result<Vec<(String, u8)>, String> {
-    let mistake = |part: &str| format!("{part:?} is not PATTERN=N: write for example daemon=4");
+    let error = |part: &str| format!("{part:?} is not PATTERN=N: write for example daemon=4");
     let parts = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     parts
         .map(|part| {
-            let (file, level) =
-                part.split_once('=').filter(|(file, _)| !file.is_empty()).ok_or_else(|| mistake(part))?;
-            Ok((file.into(), level.parse().map_err(|_| mistake(part))?))
+            let (file, level) = part.split_once('=').filter(|(file, _)| !file.is_empty()).ok_or_else(|| error(part))?;
+            Ok((file.into(), level.parse().map_err(|_| error(part))?))
         })
         .collect()
 }

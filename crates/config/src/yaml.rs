@@ -1,4 +1,4 @@
-//! Values written as YAML, in the form that Kubernetes' tools write.
+//! Writes values as YAML, in the style of Kubernetes' tools.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn after_key(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// The first line of an item stands behind the dash.
+/// The first line of an item follows the dash.
 fn list_item(out: &mut String, item: &Value, indent: usize) {
     let mut inner = String::new();
     block(&mut inner, item, indent + 2);
@@ -55,7 +55,7 @@ fn scalar_of(value: &Value) -> String {
     }
 }
 
-/// Plain if it can only be read as this text; in double quotes if it would be read as something else.
+/// Plain if it can only be read as this string; in double quotes otherwise.
 fn scalar_text(text: &str) -> String {
     if text.is_empty() || is_ambiguous(text) || text.chars().any(char::is_control) {
         serde_json::to_string(text).unwrap_or_default()
@@ -73,7 +73,7 @@ fn is_plain(text: &str) -> bool {
         && !text.ends_with(':')
 }
 
-/// Numbers, dates, times, and the words of YAML 1.1 for true, false and nothing.
+/// Numbers, dates, times, and the words of YAML 1.1 for true, false and null.
 fn is_ambiguous(text: &str) -> bool {
     const WORDS: [&str; 10] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"];
     let is_number_like = |it: char| it.is_ascii_digit() || "_:-+".contains(it);

@@ -65,7 +65,7 @@ fn what_has_no_effect_is_told_with_its_line() {
             "Corefile:2: rewrite name a b: this plugin is not supported and has no effect",
         ),
         (".:53 {\n  kubernetes {\n    multicluster x\n  }\n}\n", "Corefile:3: multicluster x: this option"),
-        (".:53 {\n  forward . tls://9.9.9.9\n}\n", "Corefile:2: forward . tls://9.9.9.9: only plain DNS servers"),
+        (".:53 {\n  forward . tls://9.9.9.9\n}\n", "Corefile:2: forward . tls://9.9.9.9: only plain DNS upstreams"),
         ("example.org {\n  file db\n}\n", "Corefile:1: example.org: a block without kubernetes and without forward"),
         (
             ".:53 {\n  autopath /etc/resolv.conf\n}\n",
@@ -80,8 +80,8 @@ fn what_has_no_effect_is_told_with_its_line() {
 #[test]
 fn a_file_that_makes_no_sense_is_an_error_with_its_line() {
     for (text, mistake) in [
-        (".:53 {\n  errors\n", "Corefile:1: the brace behind \".:53\" is never closed"),
-        ("}\n", "Corefile:1: a brace closes that none has opened"),
+        (".:53 {\n  errors\n", "Corefile:1: the brace after \".:53\" is never closed"),
+        ("}\n", "Corefile:1: unexpected closing brace"),
         (".:53 {\n  hosts \"x\n}\n", "Corefile:2: a quote is never closed"),
     ] {
         assert_eq!(from_corefile("Corefile", text).unwrap_err(), mistake);

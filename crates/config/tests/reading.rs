@@ -1,10 +1,10 @@
 //! Lenient about names, strict about types, and every mistake told with its place and what to write.
 
-use portolan_config::{Given, Level, Mistakes, Read, Span, from_file, from_flags};
+use portolan_config::{Errors, Given, Level, Read, Span, from_file, from_flags};
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-fn read_with(text: &str, flags: &[(&str, &str)]) -> Result<Read, Mistakes> {
+fn read_with(text: &str, flags: &[(&str, &str)]) -> Result<Read, Errors> {
     from_file("f.conf", &format!("{HEADER}{text}"), &Given::new(flags).expect("the flags are good"))
 }
 
@@ -26,10 +26,10 @@ fn unknown_and_repeated_fields_are_told_and_passed_over() {
     assert_eq!(
         words(&read),
         [
-            "f.conf:3: bogus: no such field; it is ignored",
-            "f.conf:5: mode: it is there twice; this one counts, and not line 4",
-            "f.conf:6: conntrack.maxx: no such field; it is ignored",
-            "f.conf:7: Mode: no such field; it is ignored; did you mean mode?",
+            "f.conf:3: bogus: unknown field, ignored",
+            "f.conf:5: mode: duplicate field; this one overrides line 4",
+            "f.conf:6: conntrack.maxx: unknown field, ignored",
+            "f.conf:7: Mode: unknown field, ignored; did you mean mode?",
         ]
     );
     assert!(read.notices.iter().all(|notice| notice.level == Level::Warning));
@@ -49,15 +49,15 @@ fn wrong_types_are_told_all_at_once() {
         conntrack: [1]\nfeatureGates: {A: 1}\nlogging: {vmodule: [a]}\niptables: {syncPeriod: 5x}\n\
         clientConnection: {burst: 99999999999}\n";
     let expected = [
-        "f.conf:3: mode: a text is expected here, but this is a number",
-        "f.conf:4: oomScoreAdj: a whole number is expected here, but this is a text",
-        "f.conf:5: configSyncPeriod: a time span such as 30s is expected here, but this is a number",
-        "f.conf:6: bindAddressHardFail: true or false is expected here, but this is a number",
-        "f.conf:7: nodePortAddresses: a list is expected here, but this is a text",
-        "f.conf:8: conntrack: a mapping is expected here, but this is a list",
+        "f.conf:3: mode: expected a string, found a number",
+        "f.conf:4: oomScoreAdj: expected an integer, found a string",
+        "f.conf:5: configSyncPeriod: expected a duration such as 30s, found a number",
+        "f.conf:6: bindAddressHardFail: expected true or false, found a number",
+        "f.conf:7: nodePortAddresses: expected a list, found a string",
+        "f.conf:8: conntrack: expected a mapping, found a list",
         "f.conf:9: featureGates: A is a number: write true or false",
         "f.conf:10: logging.vmodule: each item is a mapping: write {filePattern: daemon, verbosity: 4}",
-        "f.conf:11: iptables.syncPeriod: \"5x\" is not a time span: write for example 30s, 500ms or 1m30s",
+        "f.conf:11: iptables.syncPeriod: \"5x\" is not a duration: write for example 30s, 500ms or 1m30s",
         "f.conf:12: clientConnection.burst: 99999999999 is too large: at most 2147483647",
     ];
     assert_eq!(mistakes(text), expected);
@@ -68,13 +68,13 @@ fn another_kind_of_file_is_refused() {
     let refused = |text: &str| from_file("f", text, &Given::default()).expect_err(text).to_string();
     assert_eq!(
         refused("kind: Service\napiVersion: v1\n"),
-        "2 mistakes in the configuration:\n  \
-         f:2: apiVersion: \"v1\" cannot be read: write kubeproxy.config.k8s.io/v1alpha1\n  \
-         f:1: kind: \"Service\" cannot be read: write KubeProxyConfiguration"
+        "2 errors in the configuration:\n  \
+         f:2: apiVersion: \"v1\" is not supported: write kubeproxy.config.k8s.io/v1alpha1\n  \
+         f:1: kind: \"Service\" is not supported: write KubeProxyConfiguration"
     );
     assert!(refused("mode: x\n").contains("f:1: kind: it is missing"));
-    assert!(refused("").contains("but this is nothing"));
-    assert!(refused("- a\n").contains("but this is a list"));
+    assert!(refused("").contains("found nothing"));
+    assert!(refused("- a\n").contains("found a list"));
     assert!(refused("a: [\n").starts_with("f:"));
 }
 
@@ -98,12 +98,12 @@ fn values_that_make_no_sense_are_told_all_at_once() {
         (3, "bindAddress: \"foo\" is not an address"),
         (4, "healthzBindAddress: \"1.2.3.4:0\" has port 0"),
         (5, "metricsBindAddress: \"x:1\" is not an address with a port"),
-        (7, "detectLocalMode: \"Foo\" is not a way to tell pods: write one of ClusterCIDR, NodeCIDR"),
-        (8, "nodePortAddresses: \"primary\" is there twice"),
+        (7, "detectLocalMode: \"Foo\" is not a mode of pod detection: write one of ClusterCIDR, NodeCIDR"),
+        (8, "nodePortAddresses: \"primary\" is listed twice"),
         (8, "nodePortAddresses: \"x\" is not a range"),
         (11, "hostnameOverride: it is blank"),
         (14, "showHiddenMetricsForVersion: \"0.1\" is not the previous version: leave it out or write 1.36"),
-        (16, "logging.format: \"xml\" is not a format of the log: write text or json"),
+        (16, "logging.format: \"xml\" is not a log format: write text or json"),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, (line, start)) in found.iter().zip(expected) {
@@ -148,8 +148,8 @@ fn flags_beside_a_file_are_ignored_but_for_a_few() {
     let read =
         read_with("hostnameOverride: other\nlogging: {vmodule: [{filePattern: a, verbosity: 2}]}\n", &flags).unwrap();
     let notices = [
-        "ignored because of --config, whose file says it instead: --masquerade-all, --metrics-port, --proxy-mode",
-        "--cleanup-iptables has no use here: removed: use --cleanup",
+        "ignored because --config is set: --masquerade-all, --metrics-port, --proxy-mode",
+        "--cleanup-iptables has no effect: removed: use --cleanup",
     ];
     assert_eq!(words(&read), notices);
     assert!(!read.document.boolean("iptables.masqueradeAll"));
@@ -189,7 +189,7 @@ fn gates_that_change_nothing_are_told() {
         words(&read),
         [
             "feature gate Bogus is unknown and has no effect",
-            "feature gate NFTablesNetlink=false has no effect here: netlink is always used, to read and to write",
+            "feature gate NFTablesNetlink=false has no effect: netlink is always used",
         ]
     );
 }
@@ -215,5 +215,5 @@ fn json_is_read_too_and_of_several_documents_the_first() {
     let several = format!("# why\n---\n{HEADER}oomScoreAdj: 1.0\nbogus: 1\n---\n{HEADER}oomScoreAdj: 2\n");
     let read = from_file("f", &several, &Given::default()).unwrap();
     assert_eq!(read.document.integer("oomScoreAdj"), 1);
-    assert_eq!(words(&read), ["f:6: bogus: no such field; it is ignored"]);
+    assert_eq!(words(&read), ["f:6: bogus: unknown field, ignored"]);
 }

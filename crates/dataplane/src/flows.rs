@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_kernel::conntrack::{Conntrack, FlowFilter};
-use portolan_kernel::nftables::Family as KernelFamily;
 use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan, Plan, StaleFlow, StaleTarget, stale_flows};
 
@@ -36,7 +35,7 @@ fn forget_flows(conntrack: &mut Conntrack, ports: &[PortChange], node: &NodePlan
 /// Looks at every UDP flow, where it is unknown what changed.
 fn forget_all_stale_flows(conntrack: &mut Conntrack, plan: &Plan) -> Result<usize, Error> {
     let mut count = 0;
-    for family in [KernelFamily::Ip, KernelFamily::Ip6] {
+    for family in Family::BOTH {
         for flow in conntrack.flows(family, Protocol::Udp.number())? {
             if plan.is_stale_flow(flow.original_destination, Protocol::Udp, flow.reply_source) {
                 conntrack.delete_flow(&flow)?;
@@ -64,7 +63,7 @@ fn filter(flow: &StaleFlow, destination: IpAddr, port: u16) -> FlowFilter {
         StaleTarget::Untranslated => Some(SocketAddr::new(destination, port)),
     };
     FlowFilter {
-        family: if flow.family == Family::V4 { KernelFamily::Ip } else { KernelFamily::Ip6 },
+        family: flow.family,
         protocol: flow.protocol.number(),
         original_destination: Some(destination),
         original_destination_port: Some(port),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_model::{DiffItem, OrdMap};
-use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, loses_clients};
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, invalidates_affinity};
 
 use crate::mode::Synchronize;
 use crate::objects::{Change, Objects};
@@ -193,7 +193,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         count_shared::<D>(&mut shared, steps, &mut before, &mut after);
         report.services = report.changes.ports().len();
         self.write(&Change::between(before, after), false, report)?;
-        if report.changes.ports().iter().any(PortChange::loses_clients) {
+        if report.changes.ports().iter().any(PortChange::invalidates_affinity) {
             self.forget_clients(plan)?;
         }
         Ok(shared)
@@ -251,8 +251,8 @@ impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
 }
 
 impl PortChange {
-    fn loses_clients(&self) -> bool {
-        loses_clients(self.before.as_deref(), self.after.as_deref())
+    fn invalidates_affinity(&self) -> bool {
+        invalidates_affinity(self.before.as_deref(), self.after.as_deref())
     }
 }
 

@@ -77,8 +77,8 @@ fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
             let mut handle = portolan_kernel::nftables::Nftables::open().unwrap();
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                 let mut batch = portolan_kernel::nftables::Batch::new();
-                batch.add_table(portolan_kernel::nftables::Family::Ip, "neighbour");
-                batch.delete_table(portolan_kernel::nftables::Family::Ip, "neighbour");
+                batch.add_table(Family::V4, "neighbour");
+                batch.delete_table(Family::V4, "neighbour");
                 handle.commit(batch).unwrap();
             }
         });

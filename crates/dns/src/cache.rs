@@ -1,4 +1,5 @@
-//! Answers of other servers, kept for as long as they say, and a while longer in case nobody answers any more.
+//! The cache of upstream answers. Entries are kept for their TTL, and longer as stale answers in case no upstream
+//! answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -7,37 +8,37 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{Name, Rcode, Reply, kind};
 
-/// Parts that are locked one by one, so that threads seldom meet.
+/// Separately locked shards, to reduce contention between threads.
 const SHARDS: usize = 16;
-/// The time to live of an answer that has outlived its own (RFC 8767).
+/// The TTL of a stale answer (RFC 8767).
 const STALE_TTL: u32 = 30;
-/// For how long a failure is believed.
+/// How long an upstream failure is cached, in seconds.
 const FAILURE_TTL: u32 = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheConfig {
-    /// No more answers than this are kept; none at all turns the cache off.
+    /// The number of cached answers; 0 disables the cache.
     pub capacity: usize,
-    pub longest_positive: Duration,
-    pub longest_negative: Duration,
-    pub shortest: Duration,
-    /// How long an answer may be told after its end while no server answers.
-    pub stale: Duration,
+    pub max_ttl: Duration,
+    pub max_negative_ttl: Duration,
+    pub min_ttl: Duration,
+    /// How long an expired answer may be served while no upstream answers.
+    pub serve_stale: Duration,
 }
 
 impl Default for CacheConfig {
     fn default() -> Self {
         Self {
             capacity: 9984,
-            longest_positive: Duration::from_secs(3600),
-            longest_negative: Duration::from_secs(1800),
-            shortest: Duration::from_secs(5),
-            stale: Duration::from_secs(3600),
+            max_ttl: Duration::from_secs(3600),
+            max_negative_ttl: Duration::from_secs(1800),
+            min_ttl: Duration::from_secs(5),
+            serve_stale: Duration::from_secs(3600),
         }
     }
 }
 
-/// What was asked. Answers with and without DNSSEC's records are not the same.
+/// The question. Answers with and without DNSSEC records are cached separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub name: Name,
@@ -49,22 +50,22 @@ pub struct Key {
 #[derive(Clone, Debug)]
 pub struct Hit {
     pub reply: Arc<Reply>,
-    /// By how much the lives of its records are shorter now.
+    /// Seconds to subtract from the TTLs of the records.
     pub age: u32,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Cached {
     reply: Arc<Reply>,
     since: Instant,
     until: Instant,
-    /// Which of the insertions it was, to find its place in the order.
+    /// The sequence number of the insertion, to find its position in the order.
     number: u64,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    kept: HashMap<Key, Kept>,
+    kept: HashMap<Key, Cached>,
     order: VecDeque<(u64, Key)>,
     inserted: u64,
 }
@@ -87,39 +88,42 @@ impl Cache {
         Some(Hit { reply: kept.reply.clone(), age: now.duration_since(kept.since).as_secs() as u32 })
     }
 
-    /// An answer that has ended, if it has not for too long.
+    /// An expired answer that is still within `serve_stale`.
     pub fn stale(&self, key: &Key, now: Instant) -> Option<Hit> {
         let mut shard = self.shard(key);
-        let kept = shard.kept.get_mut(key).filter(|kept| now < kept.until + self.config.stale)?;
+        let kept = shard.kept.get_mut(key).filter(|kept| now < kept.until + self.config.serve_stale)?;
         Some(Hit { reply: Arc::new(with_ttl(&kept.reply, STALE_TTL)), age: 0 })
     }
 
-    /// Keeps an answer if it is one that may be kept.
+    /// Caches an answer if it is cacheable.
     pub fn put(&self, key: Key, reply: &Arc<Reply>, now: Instant) {
-        let Some(life) = self.life(reply).filter(|life| !life.is_zero() && self.config.capacity > 0) else { return };
+        let Some(lifetime) = self.lifetime(reply).filter(|lifetime| !lifetime.is_zero() && self.config.capacity > 0)
+        else {
+            return;
+        };
         let capacity = (self.config.capacity / SHARDS).max(1);
         let mut shard = self.shard(&key);
         shard.inserted += 1;
         let number = shard.inserted;
-        let kept = Kept { reply: reply.clone(), since: now, until: now + life, number };
+        let kept = Cached { reply: reply.clone(), since: now, until: now + lifetime, number };
         shard.kept.insert(key, kept);
         shard.order.push_back((number, key));
         shard.shrink(capacity);
     }
 
-    /// For how long it may be kept.
-    fn life(&self, reply: &Reply) -> Option<Duration> {
-        let is_negative = reply.rcode() == Rcode::NO_NAME || reply.answers.is_empty();
+    /// How long an answer may be cached.
+    fn lifetime(&self, reply: &Reply) -> Option<Duration> {
+        let is_negative = reply.rcode() == Rcode::NX_DOMAIN || reply.answers.is_empty();
         let (ttl, longest) = match reply.rcode() {
-            Rcode::NO_ERROR | Rcode::NO_NAME if is_negative => (negative_ttl(reply)?, self.config.longest_negative),
-            Rcode::NO_ERROR => (least_ttl(reply), self.config.longest_positive),
-            Rcode::SERVER_FAILURE => (FAILURE_TTL, self.config.longest_negative),
+            Rcode::NO_ERROR | Rcode::NX_DOMAIN if is_negative => (negative_ttl(reply)?, self.config.max_negative_ttl),
+            Rcode::NO_ERROR => (least_ttl(reply), self.config.max_ttl),
+            Rcode::SERVER_FAILURE => (FAILURE_TTL, self.config.max_negative_ttl),
             _ => return None,
         };
-        Some(Duration::from_secs(ttl.into()).max(self.config.shortest).min(longest))
+        Some(Duration::from_secs(ttl.into()).max(self.config.min_ttl).min(longest))
     }
 
-    /// Answers kept: those with records, and those that say that there are none.
+    /// The number of cached answers: with records, and negative ones.
     pub fn sizes(&self) -> (usize, usize) {
         let mut sizes = (0, 0);
         for shard in &self.shards {
@@ -137,7 +141,7 @@ impl Cache {
 }
 
 impl Shard {
-    /// The oldest go first. An entry of the order whose answer was replaced since is passed over.
+    /// Evicts the oldest entries. Entries of the order whose answer was replaced since are skipped.
     fn shrink(&mut self, capacity: usize) {
         while self.kept.len() > capacity || self.order.len() > 2 * capacity {
             let Some((number, key)) = self.order.pop_front() else { return };
@@ -153,7 +157,7 @@ fn least_ttl(reply: &Reply) -> u32 {
     records.map(|record| record.ttl).min().unwrap_or(0)
 }
 
-/// As the zone's start of authority says (RFC 2308); without one nobody can tell.
+/// From the SOA record of the zone (RFC 2308); without one, the answer is not cached.
 fn negative_ttl(reply: &Reply) -> Option<u32> {
     let soa = reply.authorities.iter().find(|record| record.kind == kind::SOA)?;
     let minimum = u32::from_be_bytes(*soa.data.last_chunk()?);

@@ -1,18 +1,19 @@
-//! The other way to find a Service: the variables that kubelet gives to a container when it starts.
+//! Environment variables for Services, as kubelet sets them when a container starts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{Service, ServiceName, Snapshot};
 
-/// The Service that every container is told of.
+/// The Service whose variables every container gets.
 const ALWAYS: (&str, &str) = ("default", "kubernetes");
 
-/// Names and values, for a container in that namespace. Without links only the API server's Service is told of.
+/// Names and values for a container in that namespace. Without service links only the Service of the API server is
+/// included.
 pub fn variables(facts: &Snapshot, namespace: &str, with_links: bool) -> Vec<(String, String)> {
     let mut services: Vec<&Arc<Service>> = if with_links { of_namespace(facts, namespace) } else { Vec::new() };
     let (always, name) = ALWAYS;
-    // One of the same name in the container's own namespace stands in its place.
+    // A Service of the same name in the namespace of the container takes its place.
     if !services.iter().any(|service| *service.name.name == *name) {
         let wanted = ServiceName::new(always, name);
         services.extend(facts.services.get(&wanted).or_else(|| facts.foreign.get(&wanted)));
@@ -27,7 +28,7 @@ fn of_namespace<'a>(facts: &'a Snapshot, namespace: &'a str) -> Vec<&'a Arc<Serv
     ours.filter(|(name, _)| *name.namespace == *namespace).map(|(_, service)| service).collect()
 }
 
-/// Nothing for a Service without a ClusterIP: headless ones and ExternalNames.
+/// Empty for Services without a ClusterIP: headless ones and ExternalNames.
 fn of_service(service: &Service) -> Vec<(String, String)> {
     let (Some(address), Some(first)) = (service.cluster_ips.first(), service.ports.first()) else { return Vec::new() };
     let prefix = variable_name(&service.name.name);

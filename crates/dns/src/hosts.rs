@@ -1,4 +1,4 @@
-//! Names that the operator wrote down, as in `/etc/hosts`: they come before everything else.
+//! Static names, as in `/etc/hosts`. They take precedence over everything else.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// Adds what a text in the form of `/etc/hosts` says; lines that make no sense are passed over, as everywhere.
+    /// Adds the entries of a text in the format of `/etc/hosts`; invalid lines are skipped, as is usual for that
+    /// file.
     pub fn read(&mut self, text: &str) {
         for line in text.lines() {
             let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
@@ -39,7 +40,7 @@ impl Hosts {
         self.addresses.is_empty()
     }
 
-    /// Tells whether the name is one of these. Of another type or family there is then nothing.
+    /// Returns whether the name has an entry. If it has none of the requested type, the answer has no records.
     pub fn answer(&self, name: &Name, kind: u16, builder: &mut Builder<'_>) -> bool {
         let Some(addresses) = self.addresses.get(name) else { return false };
         for address in addresses {

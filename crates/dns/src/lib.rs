@@ -1,7 +1,7 @@
-//! NAMES: cluster DNS from the same snapshot that programs the rules.
+//! NAMES: cluster DNS from the same snapshot as the rules.
 //!
-//! `Snapshot → Zone → answer` is pure: [`zone`] says what a name stands for, [`answer`] what to tell about it, [`wire`]
-//! how that is written. Around it: [`Resolver`] asks others about names that are not ours, and [`Server`] has the ports.
+//! `Snapshot → Zone → answer` is pure: [`zone`] resolves a name, [`answer`] selects the records, [`wire`] encodes
+//! them. Around it, [`Resolver`] forwards queries for other names to upstream servers, and [`Server`] listens.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -23,5 +23,5 @@ pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;
 pub use limit::RateLimit;
 pub use published::Published;
-pub use resolve::{Autopath, Client, Config, Desk, Handled, Resolver};
+pub use resolve::{Autopath, Client, Config, Handled, Resolver, ThreadState};
 pub use server::{Listen, Server, ServerError};

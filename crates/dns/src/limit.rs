@@ -1,24 +1,25 @@
-//! How much one client may ask. The memory is the same however many clients there are.
+//! Rate limit per client. Its memory does not depend on the number of clients.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Clients whose addresses fall into the same slot share its allowance; which do, nobody outside can tell.
+/// Clients whose addresses hash into the same slot share its tokens; the hash is keyed, so that clients cannot choose
+/// their slot.
 const SLOTS: usize = 1 << 14;
 
-/// A bucket for each client, filled at a steady rate: each question takes one unit out.
+/// A token bucket for each client, filled at a steady rate: each query takes one token.
 #[derive(Debug)]
 pub struct RateLimit {
     per_second: u64,
     start: Instant,
     hasher: RandomState,
-    /// When the bucket would be full again, in nanoseconds since the start.
+    /// When the bucket is full again, in nanoseconds since the start.
     slots: Box<[AtomicU64]>,
 }
 
-/// A client may ask at once what it may ask in this time.
+/// The burst: as many queries as the rate allows in this time.
 const BURST: Duration = Duration::from_secs(1);
 
 impl RateLimit {
@@ -27,7 +28,7 @@ impl RateLimit {
         Self { per_second: per_second.max(1).into(), start, hasher: RandomState::new(), slots }
     }
 
-    /// Whether one more question is allowed.
+    /// Whether one more query is allowed.
     pub fn allows(&self, client: IpAddr, now: Instant) -> bool {
         let now = now.saturating_duration_since(self.start).as_nanos() as u64;
         let cost = 1_000_000_000 / self.per_second;

@@ -1,11 +1,11 @@
-//! The zone in force, for many readers that never wait.
+//! The current zone, for many readers that never block.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::zone::Zone;
 
-/// Where the zone is put. From the moment that this returns, nobody is answered from the one before.
+/// Holds the current zone. Once `publish` returns, no query is answered from the previous zone.
 #[derive(Debug, Default)]
 pub struct Published {
     version: AtomicU64,
@@ -18,13 +18,13 @@ impl Published {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// `None` until everything has been known once.
+    /// `None` until the first complete snapshot.
     pub fn current(&self) -> Option<Arc<Zone>> {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// One thread's view: it looks at one number for each question, and takes the zone only when there is a new one.
+/// The view of one thread: it compares one version number per query, and takes the lock only if the zone has changed.
 #[derive(Debug)]
 pub(crate) struct Reader {
     published: Arc<Published>,

@@ -1,9 +1,9 @@
-//! Numbers that nobody outside can guess, for ids and for the case of names; and cheap ones that need not be so.
+//! Cryptographic random bytes for query ids and for the case of names, and a fast generator for rotation.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// From the kernel. Without it nothing that is sent could be trusted to be answered by the right one.
-pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
+/// From the kernel. Predictable ids would allow spoofed answers.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut octets = [0; N];
     let mut filled = 0;
     while filled < N {
@@ -12,13 +12,13 @@ pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
     octets
 }
 
-/// For taking turns.
+/// A fast generator for rotating answers.
 #[derive(Debug)]
 pub(crate) struct Turns(u32);
 
 impl Turns {
     pub(crate) fn new() -> Self {
-        Self(u32::from_ne_bytes(unguessable()) | 1)
+        Self(u32::from_ne_bytes(random_bytes()) | 1)
     }
 
     pub(crate) fn next(&mut self) -> u32 {

@@ -1,4 +1,4 @@
-//! Named counters of packets that rules of iptables count into (`nfacct list`).
+//! nfacct: named packet counters of iptables rules (`nfacct list`).
 
 use crate::error::Result;
 use crate::netlink::{Attributes, Header, MessageWriter, Messages, Socket, flags};
@@ -9,7 +9,7 @@ const GET: u16 = 1;
 const DELETE: u16 = 3;
 const NAME: u16 = 1;
 const PACKETS: u16 = 2;
-/// `struct nfgenmsg`, whose family these requests do not mind.
+/// `struct nfgenmsg`; these requests ignore the family.
 const PROTOCOL_HEADER: [u8; 4] = [0; 4];
 
 /// The counters of the network namespace that the handle was opened in.
@@ -22,9 +22,9 @@ impl Accounting {
         Ok(Self { socket: Socket::open(libc::NETLINK_NETFILTER)? })
     }
 
-    /// Makes a counter unless it is there already; false if the kernel has no such counters.
+    /// Creates a counter unless it exists; false if the kernel has no nfacct.
     pub fn ensure(&mut self, name: &str) -> Result<bool> {
-        let attempted = format!("making the counter {name}");
+        let attempted = format!("creating the counter {name}");
         match self.request(NEW, flags::CREATE | flags::EXCLUSIVE, name, &attempted) {
             Err(error) if error.errno() == Some(libc::EEXIST) => Ok(true),
             Err(error) if is_missing(error.errno()) => Ok(false),
@@ -32,7 +32,7 @@ impl Accounting {
         }
     }
 
-    /// How many packets have been counted; `None` if there is no such counter.
+    /// The number of packets; `None` if there is no such counter.
     pub fn packets(&mut self, name: &str) -> Result<Option<u64>> {
         match self.request(GET, 0, name, &format!("reading the counter {name}")) {
             Err(error) if is_missing(error.errno()) => Ok(None),
@@ -40,7 +40,7 @@ impl Accounting {
         }
     }
 
-    /// Deletes a counter; false if there is none, or if a rule still counts into it.
+    /// Deletes a counter; false if there is none, or if a rule still uses it.
     pub fn delete(&mut self, name: &str) -> Result<bool> {
         match self.request(DELETE, 0, name, &format!("deleting the counter {name}")) {
             Err(error) if is_missing(error.errno()) || error.errno() == Some(libc::EBUSY) => Ok(false),
@@ -62,7 +62,7 @@ fn packets(answer: &[u8]) -> Option<u64> {
     attributes.into_iter().find_map(|it| it.first(PACKETS)?.number_64())
 }
 
-/// The kernel answers EINVAL for a whole subsystem that it does not have.
+/// The kernel returns EINVAL for a subsystem that it does not have.
 fn is_missing(errno: Option<i32>) -> bool {
     matches!(errno, Some(libc::ENOENT | libc::EINVAL | libc::EOPNOTSUPP))
 }

@@ -1,4 +1,4 @@
-//! The addresses of this machine, and noticing that they change.
+//! The addresses of the interfaces, and notifications of changes.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -37,7 +37,7 @@ pub fn interface_addresses() -> Result<Vec<InterfaceAddress>> {
     Ok(addresses)
 }
 
-/// Listens to the kernel's notifications of added and deleted addresses.
+/// Receives the kernel's notifications of added and deleted addresses.
 pub struct AddressMonitor {
     socket: Socket,
 }
@@ -50,8 +50,8 @@ impl AddressMonitor {
         Ok(AddressMonitor { socket })
     }
 
-    /// Waits until addresses change; false when the time is up. Changes that are already known
-    /// by the time this returns are reported together.
+    /// Waits until addresses change; false after the timeout. Changes that are pending when this returns are reported
+    /// together.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -65,7 +65,7 @@ impl AddressMonitor {
         }
     }
 
-    /// Empties the queue; true if there was a change in it, or some were lost.
+    /// Drains the queue; true if it contained a change, or if some were lost.
     fn receive_all(&mut self) -> Result<bool> {
         let mut changed = false;
         loop {
@@ -91,7 +91,7 @@ fn read_address(message: &Message<'_>) -> Option<InterfaceAddress> {
     }
     let header: [u8; PROTOCOL_HEADER] = *message.body.first_chunk()?;
     let attributes = message.attributes(PROTOCOL_HEADER);
-    // On a link with a peer, `ADDRESS` is the peer's; IPv6 often has no `LOCAL`.
+    // On a point-to-point link, `ADDRESS` is that of the peer; IPv6 often has no `LOCAL`.
     let address = read_octets(attributes, LOCAL).or_else(|| read_octets(attributes, ADDRESS))?;
     Some(InterfaceAddress {
         interface: u32::from_ne_bytes([header[4], header[5], header[6], header[7]]),
@@ -110,7 +110,7 @@ fn read_octets(attributes: Attributes<'_>, kind: u16) -> Option<IpAddr> {
     Some(IpAddr::from(octets))
 }
 
-/// Only interfaces with addresses are asked for: a node has hundreds without.
+/// Only interfaces with addresses are looked up: a node has hundreds without.
 fn fill_in_names(addresses: &mut Vec<InterfaceAddress>) {
     let mut names: HashMap<u32, Option<String>> = HashMap::new();
     addresses.retain_mut(|address| {
@@ -120,7 +120,7 @@ fn fill_in_names(addresses: &mut Vec<InterfaceAddress>) {
                 address.name.clone_from(name);
                 true
             }
-            // The interface is gone by now, and so are its addresses.
+            // The interface has been deleted, and so have its addresses.
             None => false,
         }
     });

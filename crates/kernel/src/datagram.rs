@@ -1,18 +1,18 @@
-//! Datagrams with the local address at which they came in, so that an answer leaves from the same one.
+//! Datagrams with their local address, so that a reply is sent from the address that the request was sent to.
 //!
-//! A socket that is bound to all addresses would answer from whichever the route prefers, and neither the client nor
-//! connection tracking would know the answer for one.
+//! A socket that is bound to all addresses would reply from the address that the route prefers, and neither the
+//! client nor connection tracking would match the reply to the request.
 
 use std::io::{Error, ErrorKind, Result};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Where a datagram came in.
+/// The local address of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LocalAddress {
     pub address: IpAddr,
-    /// The interface, where the address means nothing without it (IPv6 link-local); 0 otherwise.
+    /// The interface, if the address needs one (IPv6 link-local); 0 otherwise.
     pub interface: u32,
 }
 
@@ -23,12 +23,12 @@ pub struct Received {
     pub at: LocalAddress,
 }
 
-/// Room for one control message of either family, aligned as the kernel wants it.
+/// Room for one control message of either family, with the alignment that the kernel requires.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Lets `receive` learn the local address of each datagram.
-pub fn ask_for_local_address(socket: BorrowedFd<'_>, is_ipv6: bool) -> Result<()> {
+/// Enables the local address of each datagram in `receive`.
+pub fn enable_local_address(socket: BorrowedFd<'_>, is_ipv6: bool) -> Result<()> {
     let (level, option) =
         if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::IPPROTO_IP, libc::IP_PKTINFO) };
     let value: libc::c_int = 1;
@@ -38,7 +38,7 @@ pub fn ask_for_local_address(socket: BorrowedFd<'_>, is_ipv6: bool) -> Result<()
     if outcome == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// Takes the next datagram; what does not fit into the buffer is lost.
+/// Receives the next datagram; what does not fit into the buffer is lost.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
     let mut control = Control([0; 64]);
@@ -46,14 +46,14 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     let mut message = message(&mut piece, &mut control);
     message.msg_name = name.as_mut_ptr().cast();
     message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: every pointer of the message is to a live value of the length that stands beside it.
+    // SAFETY: every pointer of the message refers to a live value of the length beside it.
     let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     let length = usize::try_from(length).map_err(|_| Error::last_os_error())?;
-    // SAFETY: it was zeroed, and all of it is plain numbers.
+    // SAFETY: it was zeroed, and consists of plain numbers.
     let from = socket_address(unsafe { name.assume_init_ref() });
     match (from, local_address(&message)) {
         (Some(from), Some(at)) => Ok(Received { length, from, at }),
-        _ => Err(Error::new(ErrorKind::InvalidData, "a datagram came without its addresses")),
+        _ => Err(Error::new(ErrorKind::InvalidData, "a datagram has no addresses")),
     }
 }
 
@@ -66,17 +66,17 @@ pub fn send(socket: BorrowedFd<'_>, content: &[u8], to: SocketAddr, from: LocalA
     message.msg_name = (&raw mut name).cast();
     message.msg_namelen = length;
     message.msg_controllen = write_local_address(&message, from) as _;
-    // SAFETY: every pointer of the message is to a live value of the length that stands beside it; the content is only
-    // read, though the type of the field does not say so.
+    // SAFETY: every pointer of the message refers to a live value of the length beside it; the content is only read,
+    // though the type of the field does not express that.
     match unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } {
         sent if sent >= 0 => Ok(()),
         _ => Err(Error::last_os_error()),
     }
 }
 
-/// A message of one piece. It must not outlive what it points to.
+/// A message of one buffer. It must not outlive what it points to.
 fn message(piece: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
-    // SAFETY: all zeroes is a message with nothing in it.
+    // SAFETY: all zeroes is an empty message.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = piece;
     message.msg_iovlen = 1;
@@ -119,7 +119,7 @@ unsafe fn from_ipv6(content: *const libc::in6_pktinfo) -> LocalAddress {
     LocalAddress { address: address.into(), interface }
 }
 
-/// Puts the source address into the message's control buffer, and returns how much of that is used.
+/// Writes the source address into the control buffer of the message, and returns the used length.
 fn write_local_address(message: &libc::msghdr, from: LocalAddress) -> usize {
     match from.address {
         IpAddr::V4(address) => {
@@ -206,17 +206,17 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    fn answers_from_where_it_was_asked(wildcard: &str, asked: &str) {
+    fn replies_from(wildcard: &str, address: &str) {
         let socket = UdpSocket::bind((wildcard, 0)).unwrap();
-        let asked: IpAddr = asked.parse().unwrap();
-        ask_for_local_address(socket.as_fd(), asked.is_ipv6()).unwrap();
-        let client = UdpSocket::bind((asked, 0)).unwrap();
-        client.connect((asked, socket.local_addr().unwrap().port())).unwrap();
+        let address: IpAddr = address.parse().unwrap();
+        enable_local_address(socket.as_fd(), address.is_ipv6()).unwrap();
+        let client = UdpSocket::bind((address, 0)).unwrap();
+        client.connect((address, socket.local_addr().unwrap().port())).unwrap();
         client.send(b"question").unwrap();
 
         let mut buffer = [0; 100];
         let received = receive(socket.as_fd(), &mut buffer).unwrap();
-        let at = LocalAddress { address: asked, interface: 0 };
+        let at = LocalAddress { address, interface: 0 };
         assert_eq!(received, Received { length: 8, from: client.local_addr().unwrap(), at });
 
         send(socket.as_fd(), b"answer", received.from, received.at).unwrap();
@@ -226,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leaves_from_the_address_that_was_asked() {
-        answers_from_where_it_was_asked("0.0.0.0", "127.0.0.9");
-        answers_from_where_it_was_asked("::", "::1");
+    fn a_reply_is_sent_from_the_address_of_the_request() {
+        replies_from("0.0.0.0", "127.0.0.9");
+        replies_from("::", "::1");
     }
 }

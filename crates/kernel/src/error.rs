@@ -1,4 +1,4 @@
-//! What can go wrong between us and the kernel, told so that the caller knows what is applied.
+//! Errors of kernel calls. They distinguish what has been applied.
 
 use std::{fmt, io};
 
@@ -12,15 +12,15 @@ pub enum Error {
     /// The kernel refused a batch or a request; nothing of it was applied.
     #[error("the kernel refused {attempted}: {}", listed(.refusals))]
     Refused { attempted: String, refusals: Vec<Refusal> },
-    /// Somebody else committed since the generation the batch was based on; nothing was applied.
+    /// A foreign commit happened since the generation that the batch is based on; nothing was applied.
     #[error("the kernel refused {attempted}: the rules have changed since they were read")]
     Outdated { attempted: String },
-    /// The reply was lost: the batch may or may not have been committed.
-    /// The caller must read the kernel again before it writes.
+    /// The reply was lost: the batch may or may not have been committed. The caller must read the kernel again before
+    /// it writes.
     #[error("the outcome of {attempted} is unknown: {source}")]
     OutcomeUnknown { attempted: String, source: io::Error },
-    /// The kernel's answer could not be understood.
-    #[error("the answer to {attempted} could not be understood: {reason}")]
+    /// The reply of the kernel is malformed.
+    #[error("malformed reply to {attempted}: {reason}")]
     Malformed { attempted: String, reason: String },
 }
 
@@ -35,12 +35,12 @@ impl Error {
         }
     }
 
-    /// The kernel refused because what was named is not there.
+    /// The kernel refused because a named object does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Error::Refused { .. }) && self.errno() == Some(libc::ENOENT)
     }
 
-    /// The error of the system call that just failed on this thread.
+    /// The error of the last system call of this thread.
     pub(crate) fn last(attempted: impl Into<String>) -> Self {
         Error::io(attempted, io::Error::last_os_error())
     }
@@ -57,8 +57,8 @@ impl Error {
 /// One message that the kernel refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What the message was, for example "add element in set services of table ip portolan";
-    /// empty if it was all there was.
+    /// A description of the message, for example "add element in set services of table ip portolan"; empty if it was
+    /// the only one.
     pub message: String,
     pub errno: i32,
     /// The text of the extended acknowledgement; empty if the kernel gave none.
@@ -79,16 +79,16 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What to do about errors that say too little by themselves.
+/// Advice for errors that are not clear by themselves.
 fn advice(errno: i32) -> &'static str {
     match errno {
         libc::EPERM => ": run as root, or with the capability CAP_NET_ADMIN",
-        libc::EOPNOTSUPP => ": this kernel lacks something that is needed (nf_tables with NAT, fib and numgen)",
+        libc::EOPNOTSUPP => ": this kernel lacks a required feature (nf_tables with NAT, fib and numgen)",
         _ => "",
     }
 }
 
-/// A batch of thousands may be refused message by message; a log line needs only the first few.
+/// A batch may have thousands of refused messages; a log line needs only the first few.
 const LISTED_REFUSALS: usize = 5;
 
 fn listed(refusals: &[Refusal]) -> String {

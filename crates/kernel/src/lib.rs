@@ -1,4 +1,4 @@
-//! Every Linux call and all `unsafe` of Portolan. Plain blocking code.
+//! Every Linux system call and all `unsafe` code of Portolan. Plain blocking code.
 
 pub mod accounting;
 pub mod addresses;

@@ -1,4 +1,4 @@
-//! Network interfaces by name: whether one is there, making one, taking one away, and putting addresses on it.
+//! Network interfaces by name: existence, creation, deletion, and addresses.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ const INFO_KIND: u16 = 1;
 
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
-/// Nobody else has the address, so that the kernel need not ask around before it is used.
+/// `IFA_F_NODAD`: no other machine has the address, so that duplicate address detection is not needed.
 const WITHOUT_DETECTION: u8 = 2;
 
 /// Whether the network namespace of this thread has an interface of that name.
@@ -21,7 +21,7 @@ pub fn link_exists(name: &str) -> Result<bool> {
     link_number(name).map(|number| number.is_some())
 }
 
-/// The number of the interface; `None` if there is none of that name.
+/// The index of the interface; `None` if there is none of that name.
 pub fn link_number(name: &str) -> Result<Option<u32>> {
     let attempted = format!("reading the interface {name}");
     let answer = match request(libc::RTM_GETLINK, 0, name, &attempted, |_| {}) {
@@ -33,9 +33,9 @@ pub fn link_number(name: &str) -> Result<Option<u32>> {
     number.map(Some).ok_or_else(|| Error::malformed(attempted, "it has no number"))
 }
 
-/// Makes an interface that sends nothing anywhere, for addresses alone; false if there was one of that name.
+/// Creates a dummy interface, to hold addresses; false if one of that name exists.
 pub fn add_dummy_link(name: &str) -> Result<bool> {
-    let attempted = format!("making the interface {name} of type dummy");
+    let attempted = format!("creating the interface {name} of type dummy");
     let how = flags::CREATE | flags::EXCLUSIVE;
     let answer = request(libc::RTM_NEWLINK, how, name, &attempted, |writer| {
         writer.nest(LINK_INFO, |writer| writer.string(INFO_KIND, "dummy"));
@@ -46,7 +46,7 @@ pub fn add_dummy_link(name: &str) -> Result<bool> {
     }
 }
 
-/// Deletes the interface; false if there was none.
+/// Deletes the interface; false if there is none.
 pub fn delete_link(name: &str) -> Result<bool> {
     match request(libc::RTM_DELLINK, 0, name, &format!("the deletion of the interface {name}"), |_| {}) {
         Err(error) if is_missing(&error) => Ok(false),
@@ -54,7 +54,7 @@ pub fn delete_link(name: &str) -> Result<bool> {
     }
 }
 
-/// Changes to the addresses of one interface. What is there already, or gone already, is no error.
+/// Changes to the addresses of one interface. Adding what exists and deleting what does not is no error.
 pub struct AddressChanges {
     link: u32,
     series: Series,
@@ -65,7 +65,7 @@ impl AddressChanges {
         Self { link, series: Series::default() }
     }
 
-    /// The address alone, not the network that it is in.
+    /// Adds the address with a full-length prefix, without its network.
     pub fn add(&mut self, address: IpAddr) {
         self.push(libc::RTM_NEWADDR, flags::CREATE | flags::EXCLUSIVE, "add", &[libc::EEXIST], address);
     }

@@ -1,15 +1,15 @@
-//! An address of our own on the loopback interface: what is sent to it ends on this machine, whoever sends it.
+//! Addresses on the loopback interface: packets to them are delivered on this machine, whatever their source.
 
 use std::net::Ipv4Addr;
 
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Socket, flags};
 
-/// By this label our addresses are told from others'.
+/// The label that distinguishes our addresses from others.
 const LABEL: &str = "lo:portolan";
 
 const FAMILY: u8 = libc::AF_INET as u8;
-/// Linux gives the loopback interface this index in every network namespace.
+/// The index of the loopback interface in every network namespace.
 const LOOPBACK: u32 = 1;
 const ADDRESS: u16 = 1;
 const LOCAL: u16 = 2;
@@ -17,8 +17,8 @@ const NAME: u16 = 3;
 /// The length of `struct ifaddrmsg`.
 const PROTOCOL_HEADER: usize = 8;
 
-/// Adds the address; one that is there already stays as it is. It is of link scope, so that the kernel never takes it
-/// for the source of what this machine sends by itself.
+/// Adds the address; an existing one is kept. Its scope is link, so that the kernel never selects it as the source of
+/// the machine's own traffic.
 pub fn add_local_address(address: Ipv4Addr) -> Result<()> {
     let flags = flags::REQUEST | libc::NLM_F_CREATE as u16;
     match request(libc::RTM_NEWADDR, flags, address, &format!("adding the address {address}")) {
@@ -27,7 +27,7 @@ pub fn add_local_address(address: Ipv4Addr) -> Result<()> {
     }
 }
 
-/// Removes every address that was added so. Tells which.
+/// Removes every address with our label, and returns them.
 pub fn remove_local_addresses() -> Result<Vec<Ipv4Addr>> {
     let addresses = own_addresses()?;
     for address in &addresses {
@@ -74,7 +74,7 @@ mod tests {
     use crate::addresses::interface_addresses;
     use crate::namespace::enter_new_network_namespace;
 
-    /// Needs root, as all tests that change a network do.
+    /// Needs root, like all tests that change the network.
     #[test]
     fn an_address_comes_and_goes() {
         enter_new_network_namespace().unwrap();

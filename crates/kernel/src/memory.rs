@@ -2,8 +2,8 @@
 
 use std::{fs, io};
 
-/// Gives memory that was freed back to the system. The allocator of glibc would keep what a large
-/// batch took; others return it by themselves.
+/// Returns freed memory to the system. The allocator of glibc would keep the memory of a large batch; others return
+/// it by themselves.
 pub fn release_unused_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and may be called at any time.
@@ -12,8 +12,9 @@ pub fn release_unused_memory() {
     }
 }
 
-/// Lets all threads share one heap. The allocator of glibc would give each its own, with holes of its own; there is one
-/// thread here that allocates much, so that nobody waits for another. To be called before there are threads.
+/// Makes all threads share one heap. The allocator of glibc gives each thread its own arena, with its own
+/// fragmentation; here only one thread allocates much, so that there is no contention. Must be called before threads
+/// are started.
 pub fn share_one_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and sets a limit that the allocator reads when a thread first allocates.
@@ -22,7 +23,7 @@ pub fn share_one_heap() {
     }
 }
 
-/// How much of this process is in memory.
+/// The resident memory of this process.
 pub fn resident_bytes() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     parse_resident_bytes(&status).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Another file in the place of one, for this process and those that it starts.
+//! Bind mounts a file over another one, for this process and its children.
 
 use std::ffi::CString;
 use std::io::{Error, Result};
@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// From now on this thread, and what it starts or becomes, sees `content` where everybody else sees `shown_at`. Without
-/// privileges that takes a user namespace, for which the process must have a single thread.
-pub fn show_instead(content: &Path, shown_at: &Path) -> Result<()> {
+/// From now on this thread and its children see `content` at the path `shown_at`; other processes do not. Without
+/// privileges this needs a user namespace, for which the process must be single-threaded.
+pub fn bind_mount(content: &Path, shown_at: &Path) -> Result<()> {
     enter_new_mount_namespace()?;
-    // Nothing that is mounted here shows elsewhere.
+    // Mounts must not propagate to other namespaces.
     mount(None, Path::new("/"), libc::MS_REC | libc::MS_PRIVATE)?;
     mount(Some(content), shown_at, libc::MS_BIND)
 }
@@ -22,9 +22,9 @@ fn enter_new_mount_namespace() -> Result<()> {
     }
 }
 
-/// The user stays who it is; in the new namespace it may mount.
+/// Keeps the user id; in the new namespace it may mount.
 fn enter_as_ordinary_user() -> Result<()> {
-    // SAFETY: they take nothing and cannot fail.
+    // SAFETY: these calls take no arguments and cannot fail.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)?;
     std::fs::write("/proc/self/setgroups", "deny")?;

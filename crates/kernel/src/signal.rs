@@ -1,4 +1,4 @@
-//! Termination signals as something to wait for, so that no code runs in a signal handler.
+//! Termination signals as a blocking read, so that no code runs in a signal handler.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,21 +12,20 @@ pub enum Signal {
     Interrupt,
 }
 
-/// The termination signals sent to this process from now on.
+/// The termination signals that are sent to this process from now on.
 pub struct TerminationSignals {
     descriptor: OwnedFd,
 }
 
-/// Keeps SIGTERM and SIGINT from ending the process. Must be called before any thread is started,
-/// because threads inherit which signals are blocked.
+/// Blocks SIGTERM and SIGINT. Must be called before any thread is started, because threads inherit the signal mask.
 pub fn block_termination_signals() -> io::Result<TerminationSignals> {
     let signals = termination_signals();
-    // SAFETY: `signals` is initialised, and the old mask is not asked for.
+    // SAFETY: `signals` is initialised, and the old mask is not requested.
     let outcome = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut()) };
     if outcome != 0 {
         return Err(io::Error::from_raw_os_error(outcome));
     }
-    // SAFETY: `signals` is initialised; a descriptor that is not negative is new and ours.
+    // SAFETY: `signals` is initialised; a non-negative descriptor is new and ours.
     unsafe {
         match libc::signalfd(-1, &raw const signals, libc::SFD_CLOEXEC) {
             descriptor if descriptor >= 0 => Ok(TerminationSignals { descriptor: OwnedFd::from_raw_fd(descriptor) }),
@@ -44,7 +43,7 @@ impl TerminationSignals {
                 Ok(_) => return Signal::Terminate,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    panic!("reading a signal, which only interruptions can fail: {error}")
+                    panic!("reading a signal failed: {error}")
                 }
             }
         }
@@ -58,7 +57,7 @@ impl TerminationSignals {
         if unsafe { libc::read(descriptor, signal.as_mut_ptr().cast(), length) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: all of it is plain numbers, and was zero before the kernel wrote to it.
+        // SAFETY: it consists of plain numbers, and was zero before the kernel wrote to it.
         let signal = unsafe { signal.assume_init() };
         Ok(signal.ssi_signo.cast_signed())
     }

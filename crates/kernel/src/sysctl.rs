@@ -1,20 +1,20 @@
-//! The kernel's settings (`sysctl`), of the network namespace of the calling thread.
+//! Sysctls of the network namespace of the calling thread.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// What a setting is, such as `net/ipv4/ip_forward`; `None` if the kernel does not have it.
+/// The value of a sysctl, such as `net/ipv4/ip_forward`; `None` if the kernel does not have it.
 pub fn read(name: &str) -> Result<Option<String>> {
     match fs::read_to_string(path(name)) {
         Ok(value) => Ok(Some(value.trim().to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(format!("reading the setting {name}"), error)),
+        Err(error) => Err(Error::io(format!("reading the sysctl {name}"), error)),
     }
 }
 
-/// Sets it unless it is so already, for which it takes no rights; false if nothing had to be written.
+/// Sets a sysctl unless it has that value already, which needs no privileges; false if nothing was written.
 pub fn set(name: &str, value: &str) -> Result<bool> {
     if read(name)?.as_deref() == Some(value) {
         return Ok(false);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use common::{new_namespace, run};
 use portolan_kernel::Error;
-use portolan_kernel::nftables::{Batch, Element, ElementData, Expression, Family, Nftables, SetData, SetSpec, Verdict};
+use portolan_kernel::nftables::{Batch, Element, ElementData, Expression, Nftables, SetData, SetSpec, Verdict};
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 const ADDRESS_PROTOCOL_PORT: u32 = 7 << 12 | 12 << 6 | 13;
@@ -24,22 +25,22 @@ fn service(number: u32) -> Element {
 /// A table with an empty chain and an empty map.
 fn skeleton() -> Batch {
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
-    batch.add_chain(Family::Ip, TABLE, "target", None);
-    batch.add_set(Family::Ip, TABLE, "services", &services());
+    batch.add_table(Family::V4, TABLE);
+    batch.add_chain(Family::V4, TABLE, "target", None);
+    batch.add_set(Family::V4, TABLE, "services", &services());
     batch
 }
 
 fn elements(nftables: &mut Nftables) -> Vec<Element> {
     let mut elements = Vec::new();
-    nftables.elements(Family::Ip, TABLE, "services", &mut |e| elements.push(e)).expect("elements can be read");
+    nftables.elements(Family::V4, TABLE, "services", &mut |e| elements.push(e)).expect("elements can be read");
     elements.sort_by(|one, other| one.key.cmp(&other.key));
     elements
 }
 
 fn one_element(number: u32) -> Batch {
     let mut batch = Batch::new();
-    batch.add_elements(Family::Ip, TABLE, "services", [service(number)].iter());
+    batch.add_elements(Family::V4, TABLE, "services", [service(number)].iter());
     batch
 }
 
@@ -57,7 +58,7 @@ fn a_hundred_thousand_elements_are_one_batch() {
     new_namespace();
     let wanted: Vec<Element> = (0..100_000).map(service).collect();
     let mut batch = skeleton();
-    batch.add_elements(Family::Ip, TABLE, "services", wanted.iter());
+    batch.add_elements(Family::V4, TABLE, "services", wanted.iter());
     let mut nftables = Nftables::open().unwrap();
     let before = nftables.generation().unwrap();
     nftables.commit(batch).unwrap();
@@ -75,9 +76,9 @@ fn a_refused_batch_changes_nothing_and_names_the_messages() {
     let before = run("nft", &["list", "ruleset"]);
 
     let mut batch = one_element(2);
-    batch.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter], None);
-    batch.add_elements(Family::Ip, TABLE, "services", [service(3), service(1), service(4)].iter());
-    batch.delete_set(Family::Ip6, TABLE, "other");
+    batch.add_rule(Family::V4, TABLE, "missing", &[Expression::Counter], None);
+    batch.add_elements(Family::V4, TABLE, "services", [service(3), service(1), service(4)].iter());
+    batch.delete_set(Family::V6, TABLE, "other");
     let error = nftables.commit(batch).unwrap_err();
 
     let Error::Refused { refusals, .. } = &error else {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use common::{new_namespace, run};
 use portolan_kernel::conntrack::{Conntrack, Flow, FlowFilter};
-use portolan_kernel::nftables::Family;
+use portolan_model::Family;
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 const NONE: FlowFilter = FlowFilter {
-    family: Family::Ip,
+    family: Family::V4,
     protocol: UDP,
     original_destination: None,
     original_destination_port: None,
@@ -63,7 +63,7 @@ fn filled(mut conntrack: Conntrack) -> Conntrack {
 
 fn tracked(conntrack: &mut Conntrack) -> Vec<Flow> {
     let mut flows = Vec::new();
-    for family in [Family::Ip, Family::Ip6] {
+    for family in [Family::V4, Family::V6] {
         for protocol in [UDP, TCP] {
             let found = conntrack.flows(family, protocol);
             flows.extend(found.expect("flows can be read"));
@@ -81,15 +81,15 @@ fn cases() -> Vec<(FlowFilter, &'static [&'static str])> {
     let endpoint = FlowFilter { reply_source: Some(ip("10.2.0.1")), reply_source_port: Some(5353), ..NONE };
     let node_port = FlowFilter { original_destination_port: Some(30053), ..NONE };
     let six = FlowFilter {
-        family: Family::Ip6,
+        family: Family::V6,
         original_destination: Some(ip("fd96::1")),
         original_destination_port: Some(53),
         reply_source: Some(ip("fd02::2")),
         reply_source_port: Some(5353),
         ..NONE
     };
-    let port_six = FlowFilter { family: Family::Ip6, original_destination_port: Some(53), ..NONE };
-    let nothing_six = FlowFilter { family: Family::Ip6, original_destination: Some(ip("fd96::9")), ..NONE };
+    let port_six = FlowFilter { family: Family::V6, original_destination_port: Some(53), ..NONE };
+    let nothing_six = FlowFilter { family: Family::V6, original_destination: Some(ip("fd96::9")), ..NONE };
     let nothing = FlowFilter { original_destination: Some(ip("10.96.0.9")), ..NONE };
     let tcp = FlowFilter { protocol: TCP, ..service.clone() };
     vec![
@@ -139,7 +139,7 @@ fn a_filter_that_would_match_everything_deletes_nothing() {
     let mut conntrack = filled(Conntrack::open().unwrap());
     let error = conntrack.delete_matching(&NONE).unwrap_err();
     assert!(error.to_string().contains("every connection"), "{error}");
-    let wrong_family = FlowFilter { family: Family::Ip6, original_destination: Some(ip("10.96.0.1")), ..NONE };
+    let wrong_family = FlowFilter { family: Family::V6, original_destination: Some(ip("10.96.0.1")), ..NONE };
     let error = conntrack.delete_matching(&wrong_family).unwrap_err();
     assert!(error.to_string().contains("other family"), "{error}");
     assert_eq!(tracked(&mut conntrack), all_flows());

@@ -4,15 +4,16 @@ mod common;
 
 use common::new_namespace;
 use portolan_kernel::Error;
-use portolan_kernel::nftables::{Batch, Element, ElementData, Expression, Family, Nftables, Options, SetData, SetSpec};
+use portolan_kernel::nftables::{Batch, Element, ElementData, Expression, Nftables, Options, SetData, SetSpec};
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 
 fn chains(prefix: &str, count: u32) -> Batch {
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
+    batch.add_table(Family::V4, TABLE);
     for number in 0..count {
-        batch.add_chain(Family::Ip, TABLE, &format!("{prefix}{number}"), None);
+        batch.add_chain(Family::V4, TABLE, &format!("{prefix}{number}"), None);
     }
     batch
 }
@@ -31,7 +32,7 @@ fn a_batch_whose_answers_are_lost_has_an_unknown_outcome() {
     assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error}");
     assert_eq!(error.errno(), Some(libc::ENOBUFS));
     // It was committed, as reading the kernel again tells.
-    assert_eq!(nftables.chains(Family::Ip, TABLE).unwrap().len(), 500);
+    assert_eq!(nftables.chains(Family::V4, TABLE).unwrap().len(), 500);
 }
 
 #[test]
@@ -44,12 +45,12 @@ fn a_handle_that_lost_answers_still_works() {
         // The next outcome is known and right, be it good or bad.
         nftables.commit(chains(&format!("one-{round}-"), 1)).unwrap();
         let mut bad = Batch::new();
-        bad.add_rule(Family::Ip, TABLE, "missing", &[Expression::Counter], None);
+        bad.add_rule(Family::V4, TABLE, "missing", &[Expression::Counter], None);
         let error = nftables.commit(bad).unwrap_err();
         assert!(matches!(error, Error::Refused { .. }), "{error}");
         assert_eq!(error.errno(), Some(libc::ENOENT));
     }
-    assert_eq!(nftables.chains(Family::Ip, TABLE).unwrap().len(), 5 * 501);
+    assert_eq!(nftables.chains(Family::V4, TABLE).unwrap().len(), 5 * 501);
 }
 
 #[test]
@@ -59,11 +60,11 @@ fn a_batch_with_more_refusals_than_the_queue_holds_is_refused() {
     let mut batch = chains("chain-", 1);
     for number in 0..500 {
         let chain = format!("missing-{number}");
-        batch.add_rule(Family::Ip, TABLE, &chain, &[Expression::Counter], None);
+        batch.add_rule(Family::V4, TABLE, &chain, &[Expression::Counter], None);
     }
     let error = nftables.commit(batch).unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
-    assert_eq!(nftables.tables(Family::Ip).unwrap(), [""; 0]);
+    assert_eq!(nftables.tables(Family::V4).unwrap(), [""; 0]);
     nftables.commit(chains("chain-", 1)).unwrap();
 }
 
@@ -85,8 +86,8 @@ fn stamped(stamp: u32) -> Vec<Element> {
 fn restamp(nftables: &mut Nftables, stamp: u32) {
     let elements = stamped(stamp);
     let mut batch = Batch::new();
-    batch.flush_set(Family::Ip, TABLE, "stamps");
-    batch.add_elements(Family::Ip, TABLE, "stamps", elements.iter());
+    batch.flush_set(Family::V4, TABLE, "stamps");
+    batch.add_elements(Family::V4, TABLE, "stamps", elements.iter());
     nftables.commit(batch).expect("elements can be replaced");
 }
 
@@ -98,15 +99,15 @@ fn stamps_table() -> Batch {
         ..SetSpec::default()
     };
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
-    batch.add_set(Family::Ip, TABLE, "stamps", &spec);
-    batch.add_elements(Family::Ip, TABLE, "stamps", stamped(0).iter());
+    batch.add_table(Family::V4, TABLE);
+    batch.add_set(Family::V4, TABLE, "stamps", &spec);
+    batch.add_elements(Family::V4, TABLE, "stamps", stamped(0).iter());
     batch
 }
 
 fn dump(nftables: &mut Nftables) -> Vec<Element> {
     let mut elements = Vec::new();
-    nftables.elements(Family::Ip, TABLE, "stamps", &mut |e| elements.push(e)).expect("elements can be read");
+    nftables.elements(Family::V4, TABLE, "stamps", &mut |e| elements.push(e)).expect("elements can be read");
     elements.sort_by(|one, other| one.key.cmp(&other.key));
     elements
 }

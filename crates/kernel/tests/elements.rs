@@ -5,7 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{new_namespace, run};
-use portolan_kernel::nftables::{Batch, Element, ElementData, Family, Nftables, SetData, SetSpec, Verdict};
+use portolan_kernel::nftables::{Batch, Element, ElementData, Nftables, SetData, SetSpec, Verdict};
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 const SET: &str = "things";
@@ -18,16 +19,16 @@ fn element(key: &[u8], key_end: Option<&[u8]>, data: ElementData) -> Element {
 
 fn read(nftables: &mut Nftables) -> Vec<Element> {
     let mut elements = Vec::new();
-    nftables.elements(Family::Ip, TABLE, SET, &mut |e| elements.push(e)).expect("elements can be read");
+    nftables.elements(Family::V4, TABLE, SET, &mut |e| elements.push(e)).expect("elements can be read");
     elements.sort_by(|one, other| one.key.cmp(&other.key));
     elements
 }
 
 fn table_with(spec: &SetSpec) -> Batch {
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
-    batch.add_chain(Family::Ip, TABLE, "target", None);
-    batch.add_set(Family::Ip, TABLE, SET, spec);
+    batch.add_table(Family::V4, TABLE);
+    batch.add_chain(Family::V4, TABLE, "target", None);
+    batch.add_set(Family::V4, TABLE, SET, spec);
     batch
 }
 
@@ -53,7 +54,7 @@ fn comments_are_listed_and_read_back() {
         .collect();
     elements[1].comment = Some(Arc::from("shop/cart:http"));
     let mut batch = table_with(&spec);
-    batch.add_elements(Family::Ip, TABLE, SET, elements.iter());
+    batch.add_elements(Family::V4, TABLE, SET, elements.iter());
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), elements);
@@ -74,20 +75,20 @@ fn values_are_read_back_and_replaced_in_one_batch() {
     let value = |last| ElementData::Value(vec![10, 1, 0, last, 0, 80, 0, 0]);
     let old = [element(&[10, 0, 0, 1], None, value(1)), element(&[10, 0, 0, 2], None, value(2))];
     let mut batch = table_with(&spec);
-    batch.add_elements(Family::Ip, TABLE, SET, old.iter());
+    batch.add_elements(Family::V4, TABLE, SET, old.iter());
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), old);
 
     let new = [element(&[10, 0, 0, 1], None, value(9)), old[1].clone()];
     let mut batch = Batch::new();
-    batch.delete_elements(Family::Ip, TABLE, SET, new[..1].iter());
-    batch.add_elements(Family::Ip, TABLE, SET, new[..1].iter());
+    batch.delete_elements(Family::V4, TABLE, SET, new[..1].iter());
+    batch.add_elements(Family::V4, TABLE, SET, new[..1].iter());
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), new);
 
     let mut batch = Batch::new();
-    batch.flush_set(Family::Ip, TABLE, SET);
+    batch.flush_set(Family::V4, TABLE, SET);
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), []);
 }
@@ -101,7 +102,7 @@ fn ranges_of_concatenated_fields() {
         element(&[10, 1, 0, 1, 0, 0, 0, 0], Some(&[10, 1, 0, 1, 255, 255, 0, 0]), ElementData::None),
     ];
     let mut batch = table_with(&spec);
-    batch.add_elements(Family::Ip, TABLE, SET, ranges.iter());
+    batch.add_elements(Family::V4, TABLE, SET, ranges.iter());
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), ranges);
@@ -110,7 +111,7 @@ fn ranges_of_concatenated_fields() {
     assert!(text.contains("10.1.0.1 . 0-65535"), "{text}");
 
     let mut batch = Batch::new();
-    batch.delete_elements(Family::Ip, TABLE, SET, ranges[..1].iter());
+    batch.delete_elements(Family::V4, TABLE, SET, ranges[..1].iter());
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), ranges[1..]);
 }
@@ -130,7 +131,7 @@ fn ranges_of_a_single_field() {
         range([240, 0, 0, 0], Some([255, 255, 255, 255])),
     ];
     let mut batch = table_with(&spec);
-    batch.add_ranges(Family::Ip, TABLE, SET, ranges.iter());
+    batch.add_ranges(Family::V4, TABLE, SET, ranges.iter());
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), ranges);
@@ -141,7 +142,7 @@ fn ranges_of_a_single_field() {
 
     let (gone, left): (Vec<_>, Vec<_>) = ranges.into_iter().partition(|r| r.key[2] != 1);
     let mut batch = Batch::new();
-    batch.delete_ranges(Family::Ip, TABLE, SET, gone.iter());
+    batch.delete_ranges(Family::V4, TABLE, SET, gone.iter());
     nftables.commit(batch).unwrap();
     assert_eq!(read(&mut nftables), left);
 }

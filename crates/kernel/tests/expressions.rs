@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use common::{new_namespace, run};
 use portolan_kernel::nftables::{
-    Batch, ChainKind, ConntrackKey, DynsetOperation, Expression, Family, FibAddress, Hook, HookPoint, MetaKey,
-    Nftables, Operator, PayloadBase, Register, SetData, SetSpec, Verdict,
+    Batch, ChainKind, ConntrackKey, DynsetOperation, Expression, FibAddress, Hook, HookPoint, MetaKey, Nftables,
+    Operator, PayloadBase, Register, SetData, SetSpec, Verdict,
 };
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 const FIRST: Register = Register(0);
@@ -197,7 +198,7 @@ fn set_rules() -> Vec<Rule> {
 }
 
 fn nat_rules() -> Vec<Rule> {
-    let nat = |port| Expression::DestinationNat { family: Family::Ip, address: FIRST, port };
+    let nat = |port| Expression::DestinationNat { family: Family::V4, address: FIRST, port };
     let masquerade = |fully_random| Expression::Masquerade { fully_random };
     vec![
         (
@@ -249,15 +250,15 @@ fn rules() -> Vec<(String, Vec<Expression>)> {
 
 fn complete_table() -> Batch {
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
+    batch.add_table(Family::V4, TABLE);
     for (name, hook) in chains() {
-        batch.add_chain(Family::Ip, TABLE, name, hook.as_ref());
+        batch.add_chain(Family::V4, TABLE, name, hook.as_ref());
     }
     for (name, spec) in sets() {
-        batch.add_set(Family::Ip, TABLE, name, &spec);
+        batch.add_set(Family::V4, TABLE, name, &spec);
     }
     for (chain, rule) in rules() {
-        batch.add_rule(Family::Ip, TABLE, &chain, &rule, None);
+        batch.add_rule(Family::V4, TABLE, &chain, &rule, None);
     }
     batch
 }
@@ -271,17 +272,17 @@ fn everything_comes_back_as_it_was_written() {
     new_namespace();
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(complete_table()).unwrap();
-    assert_eq!(nftables.tables(Family::Ip).unwrap(), [TABLE]);
-    assert_eq!(nftables.tables(Family::Ip6).unwrap(), [""; 0]);
-    let mut read = nftables.chains(Family::Ip, TABLE).unwrap();
+    assert_eq!(nftables.tables(Family::V4).unwrap(), [TABLE]);
+    assert_eq!(nftables.tables(Family::V6).unwrap(), [""; 0]);
+    let mut read = nftables.chains(Family::V4, TABLE).unwrap();
     read.sort_by(|one, other| one.0.cmp(&other.0));
     let mut written = named(chains());
     written.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(read, written);
-    let mut read = nftables.sets(Family::Ip, TABLE).unwrap();
+    let mut read = nftables.sets(Family::V4, TABLE).unwrap();
     read.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(read, named(sets()));
-    let read = nftables.rules(Family::Ip, TABLE).unwrap();
+    let read = nftables.rules(Family::V4, TABLE).unwrap();
     for (read, written) in read.iter().zip(rules()) {
         assert_eq!(*read, written);
     }
@@ -341,14 +342,14 @@ fn what_others_write_is_read_as_unknown() {
     let mut nftables = Nftables::open().unwrap();
     let unknown = |point, priority| Some(hook(ChainKind::Unknown, point, priority));
     assert_eq!(
-        nftables.chains(Family::Ip, TABLE).unwrap(),
+        nftables.chains(Family::V4, TABLE).unwrap(),
         named(vec![("drops", unknown(HookPoint::Input, 3)), ("routes", unknown(HookPoint::Output, 4)),])
     );
-    let rules = nftables.rules(Family::Ip, TABLE).unwrap();
+    let rules = nftables.rules(Family::V4, TABLE).unwrap();
     let name = |name: &str| Expression::Unknown { name: name.to_owned() };
     assert_eq!(rules[0].1[..2], [name("limit"), name("log")]);
     assert!(rules[1].1.contains(&name("numgen")));
-    let sets = nftables.sets(Family::Ip, TABLE).unwrap();
+    let sets = nftables.sets(Family::V4, TABLE).unwrap();
     assert!(sets[0].0.starts_with("__set"), "{sets:?}");
 }
 
@@ -356,10 +357,10 @@ fn what_others_write_is_read_as_unknown() {
 fn a_missing_table_is_empty() {
     new_namespace();
     let mut nftables = Nftables::open().unwrap();
-    assert_eq!(nftables.chains(Family::Ip, TABLE).unwrap(), []);
-    assert_eq!(nftables.rules(Family::Ip, TABLE).unwrap(), []);
-    assert_eq!(nftables.sets(Family::Ip6, TABLE).unwrap(), []);
+    assert_eq!(nftables.chains(Family::V4, TABLE).unwrap(), []);
+    assert_eq!(nftables.rules(Family::V4, TABLE).unwrap(), []);
+    assert_eq!(nftables.sets(Family::V6, TABLE).unwrap(), []);
     let mut each = |element| panic!("{element:?}");
-    let outcome = nftables.elements(Family::Ip, TABLE, "services", &mut each);
+    let outcome = nftables.elements(Family::V4, TABLE, "services", &mut each);
     outcome.unwrap();
 }

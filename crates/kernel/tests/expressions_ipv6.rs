@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use common::{new_namespace, run};
 use portolan_kernel::nftables::{
-    Batch, ChainKind, Expression, Family, Hook, HookPoint, MetaKey, Nftables, PayloadBase, Register, SetData, SetSpec,
+    Batch, ChainKind, Expression, Hook, HookPoint, MetaKey, Nftables, PayloadBase, Register, SetData, SetSpec,
 };
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 const ADDRESS: u32 = 8;
@@ -34,7 +35,7 @@ fn rule() -> Vec<Expression> {
             destination: Some(Register(0)),
             inverted: false,
         },
-        Expression::DestinationNat { family: Family::Ip6, address: Register(0), port: Register(4) },
+        Expression::DestinationNat { family: Family::V6, address: Register(0), port: Register(4) },
     ]
 }
 
@@ -43,15 +44,15 @@ fn a_rule_with_ipv6_keys_comes_back_and_is_listed() {
     new_namespace();
     let hook = Hook { kind: ChainKind::Nat, point: HookPoint::Prerouting, priority: -100 };
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip6, TABLE);
-    batch.add_chain(Family::Ip6, TABLE, "nat", Some(&hook));
-    batch.add_set(Family::Ip6, TABLE, "endpoints", &endpoints());
-    batch.add_rule(Family::Ip6, TABLE, "nat", &rule(), None);
+    batch.add_table(Family::V6, TABLE);
+    batch.add_chain(Family::V6, TABLE, "nat", Some(&hook));
+    batch.add_set(Family::V6, TABLE, "endpoints", &endpoints());
+    batch.add_rule(Family::V6, TABLE, "nat", &rule(), None);
     let mut nftables = Nftables::open().unwrap();
     nftables.commit(batch).unwrap();
-    let rules = nftables.rules(Family::Ip6, TABLE).unwrap();
+    let rules = nftables.rules(Family::V6, TABLE).unwrap();
     assert_eq!(rules, [("nat".to_owned(), rule())]);
-    let sets = nftables.sets(Family::Ip6, TABLE).unwrap();
+    let sets = nftables.sets(Family::V6, TABLE).unwrap();
     assert_eq!(sets, [("endpoints".to_owned(), endpoints())]);
     let listed = run("nft", &["list", "table", "ip6", TABLE]);
     let line = "dnat ip6 to ip6 daddr . meta l4proto . th dport map @endpoints";

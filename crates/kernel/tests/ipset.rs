@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use common::{new_namespace, run};
-use portolan_kernel::ipset::{Entry, IpSets, Requests, SetProtocol, SetType};
+use portolan_kernel::ipset::{Entry, IpSets, Requests, SetType};
+use portolan_model::Protocol;
 
 fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -18,7 +19,7 @@ type Sample = (&'static str, SetType, bool, Vec<(Entry, &'static str)>);
 /// Every type, in both families.
 fn samples() -> Vec<Sample> {
     let (v4, v6) = (address("10.96.0.10"), address("fd00:96::a"));
-    let (tcp, sctp) = (SetProtocol::Tcp, SetProtocol::Sctp);
+    let (tcp, sctp) = (Protocol::Tcp, Protocol::Sctp);
     vec![
         ("IPS", SetType::HashIp, false, vec![(Entry::Ip(v4), "10.96.0.10")]),
         ("IPS6", SetType::HashIp, true, vec![(Entry::Ip(v6), "fd00:96::a")]),
@@ -31,7 +32,7 @@ fn samples() -> Vec<Sample> {
                 (Entry::IpPort(v4, sctp, 2905), "10.96.0.10,sctp:2905"),
             ],
         ),
-        ("CLUSTER6", SetType::HashIpPort, true, vec![(Entry::IpPort(v6, SetProtocol::Udp, 53), "fd00:96::a,udp:53")]),
+        ("CLUSTER6", SetType::HashIpPort, true, vec![(Entry::IpPort(v6, Protocol::Udp, 53), "fd00:96::a,udp:53")]),
         (
             "LOOP",
             SetType::HashIpPortIp,
@@ -101,7 +102,7 @@ fn a_large_set_is_written_and_read_whole() {
     let mut sets = IpSets::open().unwrap();
     let mut requests = Requests::default();
     requests.create("MANY", SetType::HashIpPort, false);
-    let entry = |number: u16| Entry::IpPort(address("10.96.0.10"), SetProtocol::Tcp, number);
+    let entry = |number: u16| Entry::IpPort(address("10.96.0.10"), Protocol::Tcp, number);
     (0..20_000).for_each(|number| requests.add("MANY", &entry(number)));
     sets.perform(requests).unwrap();
     let read: BTreeSet<Entry> = sets.list("MANY").unwrap().unwrap().entries.into_iter().collect();

@@ -5,7 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{new_namespace, run};
-use portolan_kernel::nftables::{Batch, Element, ElementData, Family, ForeignChange, Monitor, Nftables, SetSpec};
+use portolan_kernel::nftables::{Batch, Element, ElementData, ForeignChange, Monitor, Nftables, SetSpec};
+use portolan_model::Family;
 
 const TABLE: &str = "test";
 /// Far longer than a notification takes, which is there as soon as the commit is.
@@ -28,12 +29,12 @@ fn own_table(elements: u32) -> Batch {
         })
         .collect();
     let mut batch = Batch::new();
-    for family in [Family::Ip, Family::Ip6] {
+    for family in [Family::V4, Family::V6] {
         batch.add_table(family, TABLE);
         batch.add_chain(family, TABLE, "dispatch", None);
     }
-    batch.add_set(Family::Ip, TABLE, "things", &spec);
-    batch.add_elements(Family::Ip, TABLE, "things", elements.iter());
+    batch.add_set(Family::V4, TABLE, "things", &spec);
+    batch.add_elements(Family::V4, TABLE, "things", elements.iter());
     batch
 }
 
@@ -50,7 +51,7 @@ fn own_commits_are_ignored_however_large() {
     nftables.commit(own_table(100_000)).unwrap();
     assert_eq!(monitor.wait(TABLE, NOW).unwrap(), None);
     run("nft", &["delete", "element", "ip", TABLE, "things", "{ 0.0.0.7 }"]);
-    assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(Family::Ip, "deleted element in set things"));
+    assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(Family::V4, "deleted element in set things"));
 }
 
 #[test]
@@ -59,12 +60,12 @@ fn foreign_changes_are_told() {
     let (mut nftables, mut monitor) = opened();
     nftables.commit(own_table(1)).unwrap();
     for (command, family, what) in [
-        ("delete chain ip test dispatch", Family::Ip, "deleted chain dispatch"),
-        ("add chain ip6 test more", Family::Ip6, "added chain more"),
-        ("add rule ip6 test more accept", Family::Ip6, "added rule in chain more"),
-        ("flush chain ip6 test more", Family::Ip6, "deleted rule in chain more"),
-        ("add counter ip6 test count", Family::Ip6, "added object count"),
-        ("delete table ip test", Family::Ip, "deleted set things"),
+        ("delete chain ip test dispatch", Family::V4, "deleted chain dispatch"),
+        ("add chain ip6 test more", Family::V6, "added chain more"),
+        ("add rule ip6 test more accept", Family::V6, "added rule in chain more"),
+        ("flush chain ip6 test more", Family::V6, "deleted rule in chain more"),
+        ("add counter ip6 test count", Family::V6, "added object count"),
+        ("delete table ip test", Family::V4, "deleted set things"),
     ] {
         run("nft", &[command]);
         assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(family, what), "{command}");
@@ -89,7 +90,7 @@ fn a_commit_that_changes_both_families_is_told_for_both() {
     families.dedup();
     families.sort();
     families.dedup();
-    assert_eq!(families, [Family::Ip, Family::Ip6]);
+    assert_eq!(families, [Family::V4, Family::V6]);
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn lost_notifications_are_told() {
     for _ in 0..4 {
         foreign.commit(own_table(100_000)).unwrap();
         let mut batch = Batch::new();
-        batch.delete_table(Family::Ip, TABLE);
+        batch.delete_table(Family::V4, TABLE);
         foreign.commit(batch).unwrap();
     }
     let mut overflowed = false;
@@ -121,5 +122,5 @@ fn lost_notifications_are_told() {
     }
     assert!(overflowed);
     foreign.commit(own_table(1)).unwrap();
-    assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(Family::Ip, "added table test"));
+    assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(Family::V4, "added table test"));
 }

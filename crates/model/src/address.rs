@@ -22,6 +22,26 @@ impl Family {
     pub fn of_range(range: &IpNet) -> Self {
         Self::of(range.addr())
     }
+
+    /// `AF_INET` or `AF_INET6`, which are also the numbers of nf_tables families.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::V4 => 2,
+            Self::V6 => 10,
+        }
+    }
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::BOTH.into_iter().find(|family| family.number() == number)
+    }
+
+    /// The name of the family in `nft`: a table is `ip portolan` or `ip6 portolan`.
+    pub fn nft_name(self) -> &'static str {
+        match self {
+            Self::V4 => "ip",
+            Self::V6 => "ip6",
+        }
+    }
 }
 
 impl fmt::Display for Family {

@@ -1,4 +1,4 @@
-//! Which Services differ between two states, found by skipping everything that they share.
+//! Finds the Services that differ between two snapshots, skipping everything that the snapshots share.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use imbl::ordmap::DiffItem;
 
 use crate::ServiceName;
 
-/// Adds the names whose facts came, went or changed.
+/// Adds the names of Services that were added, removed or changed.
 pub fn note_changed<T: Eq>(
     before: &OrdMap<ServiceName, Arc<T>>,
     after: &OrdMap<ServiceName, Arc<T>>,

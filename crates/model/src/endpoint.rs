@@ -29,7 +29,7 @@ pub struct SlicePort {
 pub struct SliceEndpoint {
     pub address: IpAddr,
     pub conditions: Conditions,
-    /// The node that the endpoint runs on; `None` for one that somebody wrote by hand.
+    /// The node that the endpoint runs on; `None` if the slice names none, as manually written slices often do.
     pub node: Option<Arc<str>>,
     /// `None` when the slice carries no hints for it, which is nearly always.
     pub hints: Option<Box<Hints>>,
@@ -47,11 +47,11 @@ pub struct Conditions {
 impl Conditions {
     pub const READY: Self = Self { ready: true, serving: true, terminating: false };
     pub const NOT_READY: Self = Self { ready: false, serving: false, terminating: false };
-    /// On its way out, but still answering.
+    /// Terminating, but still serving.
     pub const DRAINING: Self = Self { ready: false, serving: true, terminating: true };
 }
 
-/// Who should use an endpoint, by topology.
+/// The nodes or zones that should use an endpoint (topology hints).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     pub zones: Box<[Arc<str>]>,

@@ -1,7 +1,7 @@
-//! FACTS: what Kubernetes says, parsed once at the edge into small types.
+//! FACTS: the state of the Kubernetes API, parsed once at the edge into small types.
 //!
-//! Nothing here does IO, reads a clock or knows Kubernetes' JSON. A [`Snapshot`] is a value: cloning it is cheap, and
-//! two snapshots that share a Service share the same `Arc`, which is how the plan sees what changed.
+//! Nothing here does IO, reads a clock or knows the JSON of Kubernetes. A [`Snapshot`] is a value: cloning it is
+//! cheap, and two snapshots that share a Service share its `Arc`, which is how the plan finds what changed.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! The node that we run on.
+//! The node that the daemon runs on.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Everything known at one moment.
+//! The state of the cluster at one moment.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use ipnet::IpNet;
 
 use crate::{Node, Service, ServiceName, Slices};
 
-/// A value that is cheap to clone. Whoever changes a Service puts a new `Arc` in its place and leaves all others as
-/// they are, so that readers find what changed without looking at what did not.
+/// A value that is cheap to clone. Changing a Service replaces its `Arc` and leaves all others in place, so that
+/// readers find the changes without comparing the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub node: Arc<Node>,
@@ -19,8 +19,8 @@ pub struct Snapshot {
     pub service_ranges: Arc<[IpNet]>,
     /// Services that another proxy serves: they have names, but get no rules.
     pub foreign: OrdMap<ServiceName, Arc<Service>>,
-    /// Namespaces that are known to exist, be there a Service in them or not.
+    /// Known namespaces, including those without a Service.
     pub namespaces: OrdSet<Arc<str>>,
-    /// The addresses of pods, each with the namespace of its pod, where pods are known at all.
+    /// Pod addresses with the namespace of each pod, if pods are watched.
     pub pods: OrdSet<(IpAddr, Arc<str>)>,
 }

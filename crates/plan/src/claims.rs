@@ -1,7 +1,7 @@
-//! Who gets an address and port that several Services ask for.
+//! Decides which Service gets an address and port that several Services claim.
 //!
-//! The API server keeps ClusterIPs and node ports apart, but nothing stops two Services from naming the same external
-//! IP. The answer must not depend on the order of events, so it is by kind of frontend and then by name.
+//! The API server allocates ClusterIPs and node ports uniquely, but two Services may name the same external IP. The
+//! winner must not depend on the order of events: it is chosen by kind of frontend, then by name.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::Plan;
 use crate::node::NodePlan;
 use crate::service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 
-/// Ordered so that all claims to one address and port stand together, the winner first.
+/// Ordered so that all claims to one address and port are adjacent, the winner first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim {
     pub family: Family,
@@ -41,21 +41,21 @@ impl Claim {
 pub struct Claims(OrdSet<Claim>);
 
 impl Claims {
-    pub(crate) fn stake(&mut self, claim: Claim) {
+    pub(crate) fn insert(&mut self, claim: Claim) {
         self.0.insert(claim);
     }
 
-    pub(crate) fn withdraw(&mut self, claim: &Claim) {
+    pub(crate) fn remove(&mut self, claim: &Claim) {
         self.0.remove(claim);
     }
 
-    /// Who serves this address and port, if anybody.
+    /// The claim that holds this address and port, if any.
     pub fn holder(&self, family: Family, address: FrontendAddress, protocol: Protocol) -> Option<Claim> {
         let first = self.0.range(Claim::least(family, address, protocol)..).next()?;
         first.is_for(family, address, protocol).then(|| first.clone())
     }
 
-    /// The other Services that ask for the same address and port, and those whose node port it takes from them.
+    /// The other Services that claim the same address and port, and those whose node port the claim overrides.
     pub(crate) fn rivals(&self, claim: &Claim, node: &NodePlan) -> Vec<ServiceName> {
         let mut rivals = self.others(claim, claim.address);
         if let FrontendAddress::Vip(address, port) = claim.address
@@ -77,7 +77,7 @@ impl Claims {
             .collect()
     }
 
-    /// Whether there is a claim to the address, at any port, by a frontend of such a kind.
+    /// Whether a frontend of a matching kind claims the address, at any port.
     pub fn any_at(&self, address: IpAddr, is_meant: impl Fn(FrontendKind) -> bool) -> bool {
         let first = Claim::least(Family::of(address), FrontendAddress::Vip(address, 0), Protocol::Tcp);
         self.0
@@ -88,8 +88,8 @@ impl Claims {
 }
 
 impl Plan {
-    /// Whether the address is one that belongs to Services alone, so that its other ports are refused. Where all addresses
-    /// of Services are the node's own, that would otherwise lead to the node's own programs.
+    /// Whether the address is used by Services alone, so that its other ports are refused. In ipvs mode all Service
+    /// addresses are local to the node, and such a packet would otherwise reach a process of the node.
     pub fn owns_address(&self, address: IpAddr) -> bool {
         let bound = self.node.limits.virtual_servers && !self.node.owns(address);
         self.claims.any_at(address, |kind| kind.owns_address() || bound)
@@ -103,7 +103,7 @@ impl ServicePlan {
         held.chain(lost).map(|(address, kind)| Claim::new(address, kind, self.key.clone()))
     }
 
-    pub(crate) fn give_up_lost_frontends(&mut self, claims: &Claims, node: &NodePlan) {
+    pub(crate) fn drop_lost_frontends(&mut self, claims: &Claims, node: &NodePlan) {
         let (held, lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.frontends)
             .into_iter()
             .map(|frontend| (claims.holder(self.key.family, frontend.address, self.protocol()), frontend))

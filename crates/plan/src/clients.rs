@@ -1,4 +1,4 @@
-//! Which remembered choices of clients still hold (session affinity).
+//! Which session affinity entries of the kernel are still valid.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use crate::claims::Claim;
 use crate::service::{Endpoint, FrontendAddress, ServicePlan};
 use crate::{Origin, Plan};
 
-/// What the kernel remembers: this client asked for this destination and was given this endpoint.
+/// An affinity entry of the kernel: this client connected to this destination and was assigned this endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientChoice {
     pub client: IpAddr,
@@ -20,7 +20,7 @@ pub struct ClientChoice {
 }
 
 impl Plan {
-    /// Who serves what a packet asks for: a frontend address, or else a node port of this node.
+    /// The claim that serves a destination: a frontend address, or else a node port of this node.
     pub fn holder(&self, destination: IpAddr, port: u16, protocol: Protocol) -> Option<Claim> {
         let family = Family::of(destination);
         let node_port = || {
@@ -30,8 +30,8 @@ impl Plan {
         self.claims.holder(family, FrontendAddress::Vip(destination, port), protocol).or_else(node_port)
     }
 
-    /// A choice holds while its Service has affinity and its endpoint gets new connections from such a client. Which
-    /// endpoints those are depends on the traffic policies, hence on who the client is.
+    /// An entry is valid while its Service has affinity and its endpoint accepts new connections from this client.
+    /// Which endpoints those are depends on the traffic policies, hence on the origin of the client.
     pub fn keeps_client(&self, choice: &ClientChoice) -> bool {
         let Some(claim) = self.holder(choice.destination, choice.port, choice.protocol) else { return false };
         let Some(service) = self.services.get(&claim.holder) else { return false };
@@ -43,9 +43,9 @@ impl Plan {
         })
     }
 
-    /// A remembered UDP flow is stale when its frontend is ours and what it leads to no longer serves. A node port
-    /// without endpoints is left alone: the same port number may be somebody else's on another address. So is what leads
-    /// to the relay, which finds an endpoint for each datagram.
+    /// A tracked UDP flow is stale when its frontend is ours and its endpoint no longer serves. A node port without
+    /// endpoints is left alone: a foreign process may use the same port number on another address. Flows to the relay
+    /// are left alone too, because it selects an endpoint for each datagram.
     pub fn is_stale_flow(&self, destination: SocketAddr, protocol: Protocol, leads_to: SocketAddr) -> bool {
         if self.node.limits.relayed && leads_to != destination && self.node.owns(leads_to.ip()) {
             return false;
@@ -58,10 +58,10 @@ impl Plan {
     }
 }
 
-/// Whether a change can leave a remembered choice that is wrong: the affinity itself, some frontend, or some endpoint
-/// behind it is gone, be it only for one kind of client. Where affinity begins, something may be remembered already: the
-/// kernel knows sticky node ports by their number alone, and so learns from flows to other addresses with that port.
-pub fn loses_clients(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> bool {
+/// Whether a change can leave an invalid affinity entry in the kernel: the affinity itself, a frontend, or an
+/// endpoint behind it was removed, even for one origin only. Enabling affinity counts too: the kernel identifies
+/// sticky node ports by number alone, and may have learned from flows to other addresses with that port.
+pub fn invalidates_affinity(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> bool {
     let is_sticky = |port: &&ServicePlan| port.affinity_seconds.is_some();
     let (old, new) = match (old.filter(is_sticky), new.filter(is_sticky)) {
         (None, None) => return false,

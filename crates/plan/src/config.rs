@@ -1,4 +1,4 @@
-//! What the operator configured about traffic.
+//! The traffic settings of the operator.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use portolan_model::IpNet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanConfig {
     pub detect_local: DetectLocal,
-    /// Rewrite the source of everything that is sent to a ClusterIP.
+    /// Masquerade all traffic to ClusterIPs.
     pub masquerade_all: bool,
-    /// Where node ports are served; empty means everywhere.
+    /// The addresses that serve node ports; empty means all.
     pub node_port_addresses: Vec<AddressSelector>,
-    /// Whether node ports answer at 127.0.0.1 as well, where the addresses above include it.
+    /// Whether node ports are also served on 127.0.0.1, if the addresses above include it.
     pub loopback_node_ports: bool,
     /// Whether `spec.externalIPs` gets rules (feature gate AllowServiceExternalIPs).
     pub allow_external_ips: bool,
@@ -43,16 +43,16 @@ impl Default for PlanConfig {
     }
 }
 
-/// How to tell traffic of a pod from other traffic.
+/// How to recognize traffic that comes from a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DetectLocal {
-    /// By source address, in the given pod ranges of the whole cluster; the first of each family counts.
+    /// By source address, in the pod ranges of the cluster; the first range of each family counts.
     ClusterRange(Vec<IpNet>),
-    /// By source address, in the Node object's own pod ranges.
+    /// By source address, in the pod ranges of the Node object.
     NodeRange,
-    /// By the bridge that it arrives on.
+    /// By the bridge that the packet arrives on.
     BridgeInterface(Arc<str>),
-    /// By the first letters of the interface that it arrives on.
+    /// By the name prefix of the interface that the packet arrives on.
     InterfacePrefix(Arc<str>),
 }
 

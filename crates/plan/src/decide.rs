@@ -1,4 +1,4 @@
-//! From the facts about a Service to the plans of its ports.
+//! From a Service in the snapshot to the plans of its ports.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Which remembered UDP flows a change makes wrong.
+//! Which tracked UDP flows a change makes stale.
 //!
-//! The kernel remembers for each UDP client where its packets go, and a client that keeps its port never gets a new
-//! choice. When an endpoint or a whole Service goes, its flows must be forgotten; when a Service appears, so must the
-//! flows that went nowhere before. TCP is left alone: connections to an endpoint that is going away may still finish.
+//! Connection tracking pins each UDP flow to one endpoint, and a client that keeps its source port never gets a new
+//! one. When an endpoint or a Service is removed, its flows must be deleted; when a Service is added, so must the
+//! flows that were not translated before. TCP is left alone: connections to a terminating endpoint may still finish.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,15 +21,15 @@ pub struct StaleFlow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StaleTarget {
-    /// Wherever the flow goes.
+    /// Any destination.
     Anything,
     /// Only flows to this endpoint, which no longer serves.
     Endpoint(SocketAddr),
-    /// Only flows that were never translated, because nothing served when they began.
+    /// Only flows that were never translated, because nothing served when they started.
     Untranslated,
 }
 
-/// What to forget when one Service port changes from `old` to `new`.
+/// The flows to delete when one Service port changes from `old` to `new`.
 pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<StaleFlow> {
     let Some(plan) = new.or(old) else { return Vec::new() };
     if plan.protocol() != Protocol::Udp {

@@ -1,4 +1,4 @@
-//! The addresses of a Service port, and where each leads for whom.
+//! The frontends of a Service port, and the route of each origin.
 
 use std::net::IpAddr;
 
@@ -47,14 +47,15 @@ impl<'a> Context<'a> {
             let address = FrontendAddress::NodePort(port);
             frontends.push(Frontend { address, kind: FrontendKind::NodePort, sources: None, routes: external });
         }
-        without_repeats(frontends)
+        deduplicated(frontends)
     }
 
     fn vip(&self, address: IpAddr, kind: FrontendKind, routes: Routes, sources: Option<Box<[IpNet]>>) -> Frontend {
         Frontend { address: FrontendAddress::Vip(address, self.port.port), kind, sources, routes }
     }
 
-    /// Traffic to the ClusterIP. Its source is kept for pods, and rewritten for whoever could not be answered directly.
+    /// Traffic to the ClusterIP. The source of pods is kept; other sources are masqueraded, because replies to them
+    /// might bypass this node.
     fn internal_routes(&self, pools: &Pools) -> Routes {
         let pool = if self.internal_local() { Pool::Local } else { Pool::Cluster };
         let verdict = self.forward(pool, pools);
@@ -70,16 +71,17 @@ impl<'a> Context<'a> {
         if !self.external_local() {
             return Routes::same(masqueraded);
         }
-        // Pods and the node are inside the cluster, so that a policy on outside traffic does not bind them: they
-        // reach every endpoint, as though they had come through the load balancer.
+        // Pods and the node are inside the cluster, so the external traffic policy does not apply to them: they reach
+        // every endpoint, as though they had come through the load balancer.
         let local = self.forward(Pool::Local, pools);
-        // A virtual server does not know who asks, so that those inside share the pool of those outside, if it has any.
+        // A virtual server cannot distinguish origins, so that inside and outside share the local pool, if it has any
+        // endpoints.
         let inside =
             if self.node.limits.virtual_servers && matches!(local, Verdict::Forward(_)) { local } else { anywhere };
         self.routes(self.route(inside, false), self.route(inside, true), self.route(local, false))
     }
 
-    /// A relay is the client of every endpoint.
+    /// The relay opens the connection to the endpoint, so that the endpoint sees the node as the client.
     fn route(&self, verdict: Verdict, masquerade: bool) -> Route {
         Route::new(verdict, masquerade || self.node.limits.relayed)
     }
@@ -99,13 +101,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Without a detector no packet is known to come from a pod, so that pods are treated like anybody else.
+    /// Without a detector no packet is known to come from a pod, so that pods are treated as outside traffic.
     fn routes(&self, pod: Route, node: Route, outside: Route) -> Routes {
         let pod = if self.detects_pods() { pod } else { outside };
         Routes { pod, node, outside }
     }
 
-    /// `loadBalancerSourceRanges` of this family. A range that holds everything is no restriction.
+    /// `loadBalancerSourceRanges` of this family. A range that covers every address is no restriction.
     fn allowed_sources(&self) -> Option<Box<[IpNet]>> {
         let mut ranges: Vec<IpNet> =
             self.service.source_ranges.iter().copied().filter(|it| Family::of_range(it) == self.family).collect();
@@ -113,7 +115,7 @@ impl<'a> Context<'a> {
             return None;
         }
         if self.node.object_addresses.iter().any(|address| ranges.iter().any(|range| range.contains(address))) {
-            // What the node sends to the address may loop back with the address itself as its source.
+            // Traffic from the node to the address may loop back with that address as its source.
             ranges.extend(self.of_family(&self.service.load_balancer_ips).map(IpNet::from));
         }
         Some(IpNet::aggregate(&ranges).into())
@@ -148,8 +150,9 @@ impl<'a> Context<'a> {
     }
 }
 
-/// An address may be listed twice, say as load-balancer IP and external IP: the first, stricter kind counts.
-fn without_repeats(frontends: Vec<Frontend>) -> Box<[Frontend]> {
+/// An address may be listed twice, for example as load-balancer IP and as external IP: the first, stricter kind
+/// counts.
+fn deduplicated(frontends: Vec<Frontend>) -> Box<[Frontend]> {
     let mut kept: Vec<Frontend> = Vec::with_capacity(frontends.len());
     for frontend in frontends {
         if kept.iter().all(|other| other.address != frontend.address) {

@@ -1,4 +1,4 @@
-//! Which Services tell load balancers whether this node serves them (`spec.healthCheckNodePort`).
+//! Which Services answer the health checks of load balancers on this node (`spec.healthCheckNodePort`).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use portolan_model::{Family, Service, ServiceKind, ServiceName, Slices, Snapshot
 use crate::node::NodePlan;
 use crate::pools::local_ready_addresses;
 
-/// Load balancers ask this port of the node, in each family of the Service.
+/// Load balancers probe this port of the node, in each family of the Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HealthCheck {
     pub port: u16,
-    /// The addresses of ready endpoints on this node. One that is on its way out may still serve, but is no reason to
-    /// send new clients here.
+    /// Addresses of ready endpoints on this node. A terminating endpoint may still serve, but is no reason to send
+    /// new clients to this node.
     pub local_endpoints: usize,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn port(service: &Service, family: Family) -> Option<u16> {
     service.health_check_node_port.filter(|_| is_checked(service, family))
 }
 
-/// Only where it matters which node a load balancer picks: behind `externalTrafficPolicy: Local`.
+/// Only where the choice of the node matters: `externalTrafficPolicy: Local`.
 fn is_checked(service: &Service, family: Family) -> bool {
     service.kind == ServiceKind::LoadBalancer
         && service.external_policy == TrafficPolicy::Local

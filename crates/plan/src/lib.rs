@@ -1,7 +1,7 @@
 //! DECISIONS: what must happen to traffic on this node.
 //!
-//! Every rule of Service semantics lives here, once, for all modes: which endpoints are usable, which addresses lead to
-//! them, whose source address is rewritten, what is refused and why. [`plan`] is pure and total, and its cost follows
+//! Every rule of Service semantics is here, once, for all modes: which endpoints are usable, which addresses lead to
+//! them, which sources are masqueraded, what is refused and why. [`plan`] is pure and total, and its cost follows
 //! what changed since the previous plan, not the size of the cluster.
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use changed::changed_services;
 use portolan_model::{Family, OrdMap, ServiceName, Snapshot};
 
 pub use claims::{Claim, Claims};
-pub use clients::{ClientChoice, loses_clients};
+pub use clients::{ClientChoice, invalidates_affinity};
 pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;
@@ -41,13 +41,13 @@ pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};
 pub struct Plan {
     pub node: Arc<NodePlan>,
     pub services: OrdMap<PortKey, Arc<ServicePlan>>,
-    /// Who asked for which address and port; the first of those who ask for the same one gets it.
+    /// All claims to addresses and ports; of several claims to the same one, the first wins.
     pub claims: Claims,
-    /// What load balancers may ask this node about its Services, in each of their families.
+    /// The health checks that this node answers, for each family of a Service.
     pub health_checks: OrdMap<(ServiceName, Family), HealthCheck>,
-    /// How many endpoints all Service ports have together.
+    /// The number of endpoints of all Service ports.
     endpoints: usize,
-    /// The facts that this plan was made from, to find what the next snapshot changes.
+    /// The snapshot behind this plan, to find what the next snapshot changes.
     facts: Snapshot,
 }
 
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// Two plans are the same when they decide the same; the facts behind them may differ in what does not matter.
+/// Two plans are equal if their decisions are; the snapshots may differ in what does not matter.
 impl PartialEq for Plan {
     fn eq(&self, other: &Self) -> bool {
         self.node == other.node
@@ -67,7 +67,7 @@ impl PartialEq for Plan {
     }
 }
 
-/// Decides anew what the snapshot changes against the previous plan, and keeps the rest.
+/// Plans what the snapshot changes against the previous plan, and keeps the rest.
 pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     let mut node = NodePlan::decide(snapshot, config);
     node.is_large = previous.node.is_large;
@@ -82,7 +82,7 @@ pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     next
 }
 
-/// As kube-proxy has it.
+/// The same threshold as kube-proxy.
 const LARGE: usize = 1000;
 
 impl Plan {
@@ -91,7 +91,7 @@ impl Plan {
         let mut decided = BTreeMap::new();
         for name in changed {
             let ports = decide::decide(name, &self.facts, &self.node);
-            self.claim_again(name, &ports, &mut rivals);
+            self.update_claims(name, &ports, &mut rivals);
             self.check_again(name);
             decided.insert(name.clone(), ports);
         }
@@ -103,16 +103,16 @@ impl Plan {
         }
     }
 
-    /// Renews what a Service claims, and notes every other Service whose claims this touches.
-    fn claim_again(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
+    /// Replaces the claims of a Service, and collects every other Service that this affects.
+    fn update_claims(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
         let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
         for claim in old {
-            self.claims.withdraw(&claim);
+            self.claims.remove(&claim);
             rivals.extend(self.claims.rivals(&claim, &self.node));
         }
         for claim in ports.iter().flat_map(ServicePlan::claims) {
             rivals.extend(self.claims.rivals(&claim, &self.node));
-            self.claims.stake(claim);
+            self.claims.insert(claim);
         }
     }
 
@@ -137,7 +137,7 @@ impl Plan {
     fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
         let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
         for mut port in ports {
-            port.give_up_lost_frontends(&self.claims, &self.node);
+            port.drop_lost_frontends(&self.claims, &self.node);
             stale.remove(&port.key);
             self.put(port);
         }

@@ -1,4 +1,4 @@
-//! What the node as a whole does, apart from any one Service.
+//! The decisions that concern the node as a whole.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub struct NodePlan {
     pub name: Arc<str>,
     pub zone: Option<Arc<str>>,
-    /// Every address that is this node: packets from them start here.
+    /// Every address of this node: packets with such a source originate here.
     pub addresses: Box<[IpAddr]>,
-    /// The addresses of the Node object alone, by which source ranges are tested.
+    /// The addresses of the Node object alone, which source ranges are checked against.
     pub object_addresses: Box<[IpAddr]>,
     pub masquerade_all: bool,
     pub allow_external_ips: bool,
-    /// There are so many endpoints that rules had better be short.
+    /// There are so many endpoints that iptables rules omit their comments.
     pub is_large: bool,
     /// What the active mode cannot do.
     pub limits: Limits,
@@ -29,12 +29,12 @@ pub struct NodePlan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FamilyPlan {
-    /// How pods are told apart; `None` means that no packet is known to come from a pod.
+    /// How pods are detected; `None` means that no packet is known to come from a pod.
     pub pods: Option<LocalDetector>,
     pub node_ports: NodePortMatch,
-    /// Node ports answer at 127.0.0.1, to the node itself.
+    /// Node ports are served on 127.0.0.1, for the node itself.
     pub loopback_node_ports: bool,
-    /// Addresses in here that no Service has lead nowhere.
+    /// Addresses in these ranges that no Service has are refused.
     pub service_ranges: Box<[IpNet]>,
 }
 
@@ -55,10 +55,10 @@ impl LocalDetector {
     }
 }
 
-/// Which destination addresses node ports are served on. Of loopback addresses it says nothing.
+/// The destination addresses that node ports are served on. Loopback addresses are not covered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodePortMatch {
-    /// Whatever the kernel calls a local address at the time of the packet.
+    /// Every address that is local according to the kernel when the packet arrives.
     #[default]
     AnyLocal,
     Only(Box<[IpAddr]>),
@@ -85,8 +85,8 @@ impl NodePlan {
         }
     }
 
-    /// Whether Services come out the same on both: they depend on who the node is and on how pods are told apart, but
-    /// not on the addresses that interfaces happen to have, which change with every pod. Virtual servers have them all.
+    /// Whether the plans of Services are the same for both nodes. They depend on the Node object and the pod
+    /// detector, but not on the addresses of interfaces, which change with every pod; except with virtual servers.
     pub fn treats_services_like(&self, other: &Self) -> bool {
         let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
@@ -101,7 +101,7 @@ impl NodePlan {
             && pods(self) == pods(other)
     }
 
-    /// What belongs together in SCTP (messages, streams, several addresses) would come apart in a relay.
+    /// SCTP messages, streams and multihoming do not survive a relay that splices byte streams.
     pub(crate) fn carries(&self, protocol: Protocol) -> bool {
         !self.limits.relayed || protocol != Protocol::Sctp
     }
@@ -120,7 +120,8 @@ impl NodePlan {
         address.is_loopback() || self.addresses.binary_search(&address).is_ok()
     }
 
-    /// What a client with this address may be. Where pods are told apart by interface, the address alone does not say.
+    /// The possible origins of a client with this address. If pods are detected by interface, the address alone does
+    /// not decide.
     pub(crate) fn possible_origins(&self, client: IpAddr) -> &'static [Origin] {
         match &self.family(Family::of(client)).pods {
             Some(LocalDetector::Source(range)) if range.contains(&client) => &[Origin::Pod],
@@ -130,7 +131,7 @@ impl NodePlan {
         }
     }
 
-    /// The node's addresses that a node port of this family answers on.
+    /// The addresses of the node that serve node ports in this family.
     pub fn node_port_addresses(&self, family: Family) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| self.serves_node_ports(family, *address))
     }
@@ -166,14 +167,14 @@ fn detector(node: &Node, config: &PlanConfig, family: Family) -> Option<LocalDet
     }
 }
 
-/// IPv6 has no way to let packets from its loopback address leave the machine.
+/// The kernel never routes packets from the IPv6 loopback address off the machine.
 fn serves_loopback(node: &Node, config: &PlanConfig, family: Family) -> bool {
     let mut ranges = node_port_ranges(node, config, family).into_iter();
     let is_included = config.node_port_addresses.is_empty() || ranges.any(|range| range.contains(&LOOPBACK));
     config.loopback_node_ports && !config.limits.virtual_servers && family == Family::V4 && is_included
 }
 
-/// As with kube-proxy, a list that says nothing about a family leaves that family unrestricted.
+/// As in kube-proxy, a list without a range of some family leaves that family unrestricted.
 fn node_port_match(node: &Node, config: &PlanConfig, family: Family) -> NodePortMatch {
     let ranges = node_port_ranges(node, config, family);
     if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {

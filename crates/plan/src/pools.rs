@@ -1,4 +1,4 @@
-//! Which endpoints of a Service port are usable, and for whom.
+//! Which endpoints of a Service port are usable, and by which traffic.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,13 +13,13 @@ use crate::topology::Topology;
 pub(crate) struct Pools {
     pub(crate) cluster: Box<[Endpoint]>,
     pub(crate) local: Box<[Endpoint]>,
-    /// Endpoints in neither pool that still answer: their old flows are left alone.
+    /// Endpoints in neither pool that still serve: their existing flows are kept.
     pub(crate) draining: Box<[Endpoint]>,
-    /// Whether any endpoint anywhere could serve, by either policy.
+    /// Whether any endpoint in the cluster could serve, under either policy.
     pub(crate) any: bool,
 }
 
-/// Which of the two pools a Service port's policies can lead to.
+/// Which of the two pools the traffic policies of a Service port can lead to.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) cluster: bool,
@@ -40,7 +40,7 @@ impl Pools {
     }
 }
 
-/// The same address and port may stand in several slices while a pod moves between them: the last one that is not
+/// The same address and port may be in several slices while a pod moves between them: the last one that is not
 /// terminating wins, and a terminating one never hides another.
 fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -> Known<'a> {
     let mut known = Known::new();
@@ -91,7 +91,7 @@ fn is_usable(endpoint: &SliceEndpoint) -> bool {
     endpoint.conditions.ready || is_last_resort(endpoint)
 }
 
-/// An endpoint on its way out serves only when there is no ready one.
+/// A terminating endpoint serves only if none is ready.
 fn is_last_resort(endpoint: &SliceEndpoint) -> bool {
     endpoint.conditions.serving && endpoint.conditions.terminating
 }

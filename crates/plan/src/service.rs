@@ -14,17 +14,17 @@ pub struct ServicePlan {
     pub frontends: Box<[Frontend]>,
     /// Frontends that another Service holds.
     pub conflicts: Box<[Conflict]>,
-    /// With virtual servers: addresses of the node at which the number of the node port is an address and port of some
-    /// Service, which comes first.
+    /// With virtual servers: addresses of the node where another Service has the node port's number, and takes
+    /// precedence.
     pub taken_addresses: Box<[IpAddr]>,
     pub cluster: Box<[Endpoint]>,
     pub local: Box<[Endpoint]>,
-    /// Endpoints that get no new connections but still answer old ones.
+    /// Endpoints that get no new connections but still serve existing ones.
     pub draining: Box<[Endpoint]>,
     pub affinity_seconds: Option<u32>,
-    /// How IPVS picks an endpoint, if the Service says so.
+    /// The IPVS scheduler, if the Service sets one.
     pub scheduler: Option<Arc<str>>,
-    /// Load balancers ask this port of the node whether it serves the Service.
+    /// Load balancers probe this port of the node for the health of the Service.
     pub health_check_port: Option<u16>,
 }
 
@@ -49,12 +49,12 @@ impl fmt::Display for PortKey {
     }
 }
 
-/// An address that clients use, and where it leads.
+/// An address that clients connect to, and the routes behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
     pub address: FrontendAddress,
     pub kind: FrontendKind,
-    /// Only these sources may use it; `None` means everybody.
+    /// Only these sources are allowed; `None` allows all.
     pub sources: Option<Box<[IpNet]>>,
     pub routes: Routes,
 }
@@ -62,7 +62,7 @@ pub struct Frontend {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrontendAddress {
     Vip(IpAddr, u16),
-    /// This port on whichever node address serves node ports.
+    /// This port on every node address that serves node ports.
     NodePort(u16),
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for FrontendAddress {
     }
 }
 
-/// Why a frontend exists. Where two Services ask for the same address and port, the kind that stands first here wins.
+/// Why a frontend exists. Of two Services that claim the same address and port, the kind that comes first here wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrontendKind {
     ClusterIp,
@@ -85,12 +85,12 @@ pub enum FrontendKind {
 }
 
 impl FrontendKind {
-    /// The address belongs to Services alone, so that its other ports are refused.
+    /// Whether the address is used by Services alone, so that its other ports are refused.
     pub fn owns_address(self) -> bool {
         self == Self::ClusterIp
     }
 
-    /// The field of the Service that asked for it.
+    /// The field of the Service that requests it.
     pub fn field(self) -> &'static str {
         match self {
             Self::ClusterIp => "spec.clusterIPs",
@@ -112,7 +112,7 @@ impl fmt::Display for FrontendKind {
     }
 }
 
-/// A frontend that this Service asked for and another one got.
+/// A frontend that this Service claims and another one holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     pub address: FrontendAddress,
@@ -124,7 +124,7 @@ pub struct Conflict {
 pub struct Endpoint {
     pub address: IpAddr,
     pub port: u16,
-    /// It runs on this node, or nobody says where: it may be the client of its own Service.
+    /// The endpoint runs on this node, or its node is unknown: it may be a client of its own Service.
     pub may_be_here: bool,
 }
 
@@ -142,7 +142,7 @@ impl ServicePlan {
         }
     }
 
-    /// The endpoints that a route leads to; none if it refuses.
+    /// The endpoints of a route; none if it refuses.
     pub(crate) fn reached_by(&self, route: Route) -> &[Endpoint] {
         match route.verdict {
             Verdict::Forward(pool) => self.pool(pool),
@@ -158,7 +158,7 @@ impl ServicePlan {
         self.key.name.protocol
     }
 
-    /// Every endpoint that still answers, whether it gets new connections or not.
+    /// Every endpoint that still serves, with or without new connections.
     pub fn serving(&self) -> impl Iterator<Item = Endpoint> {
         self.cluster.iter().chain(&self.local).chain(&self.draining).copied()
     }

@@ -4,8 +4,8 @@ use portolan_model::{Hints, SliceEndpoint};
 
 use crate::node::NodePlan;
 
-/// How far hints narrow the choice. Hints only count when every ready endpoint carries them and one of them is meant
-/// for us; otherwise following them could leave somebody without endpoints.
+/// How far hints narrow the choice. Hints count only if every ready endpoint has them and at least one endpoint is
+/// meant for this node; otherwise following them could leave some clients without endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
     SameNode,

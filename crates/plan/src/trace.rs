@@ -1,4 +1,4 @@
-//! Where a packet goes, by the plan alone: the oracle that every mode is held against.
+//! The path of a packet according to the plan alone: the reference for every mode.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::{Plan, PortKey};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub source: IpAddr,
-    /// The interface that it arrives on; `None` if the node itself sends it, or if it is not known.
+    /// The interface that the packet arrives on; `None` if the node itself sends it, or if the interface is unknown.
     pub interface: Option<Arc<str>>,
     pub destination: IpAddr,
     pub port: u16,
@@ -34,14 +34,14 @@ impl fmt::Display for Packet {
 pub struct Trace {
     pub steps: Vec<Step>,
     pub fate: Fate,
-    /// The Service port that decided, if any.
+    /// The Service port that decides, if any.
     pub service: Option<PortKey>,
 }
 
-/// One thing that was looked at on the way.
+/// One step on the path of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What was met: a decision, a rule, an element.
+    /// What was matched: a decision, a rule, an element.
     pub met: String,
     /// Why it is there, or why it matters.
     pub because: String,
@@ -55,10 +55,10 @@ impl Step {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// To one of these, each as likely as the others; in the order of their addresses.
+    /// To one of these endpoints with equal probability, ordered by address.
     Forward(Vec<Candidate>),
     Refuse(Refusal),
-    /// Services have nothing to do with it.
+    /// No Service is concerned.
     Pass,
 }
 
@@ -108,7 +108,7 @@ fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {
     origin
 }
 
-/// The destination is no frontend. It may still be an address that only Services may use.
+/// The destination is no frontend. It may still be an address that is used by Services alone.
 fn unclaimed(plan: &Plan, packet: &Packet, steps: &mut Vec<Step>) -> Fate {
     let ranges = &plan.node.family(Family::of(packet.destination)).service_ranges;
     let refusal = if plan.owns_address(packet.destination) {
@@ -128,7 +128,7 @@ fn refuse(refusal: Refusal, steps: &mut Vec<Step>) -> Fate {
 }
 
 fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &mut Vec<Step>) -> Fate {
-    let service = plan.services.get(&claim.holder).expect("a claim is staked together with its plan");
+    let service = plan.services.get(&claim.holder).expect("a claim is inserted together with its plan");
     let frontend = service.frontends.iter().find(|frontend| frontend.address == claim.address);
     let frontend = frontend.expect("the holder of a claim has its frontend");
     steps.push(Step::new(
@@ -156,8 +156,9 @@ fn is_allowed(frontend: &Frontend, source: IpAddr) -> bool {
     frontend.sources.as_ref().is_none_or(|ranges| ranges.iter().any(|range| range.contains(&source)))
 }
 
-/// Whatever is relayed comes from the node. A pod that reaches itself is masqueraded whatever the route says, or it would answer itself directly. What arrives
-/// from elsewhere and ends on the node is never masqueraded: the kernel does that only to packets that leave.
+/// Relayed traffic comes from the node. Traffic of a pod to itself is always masqueraded, or the pod would reply to
+/// itself directly. Traffic from elsewhere that ends on the node is never masqueraded: the kernel masquerades only
+/// packets that leave.
 fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoint]) -> Vec<Candidate> {
     let is_hairpin = |endpoint: &Endpoint| endpoint.may_be_here && endpoint.address == packet.source;
     let leaves = |endpoint: &Endpoint| node.owns(packet.source) || !node.owns(endpoint.address);

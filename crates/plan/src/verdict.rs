@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Where a packet comes from, which is all that a frontend's routes may depend on.
+/// The origin of a packet, which is all that the route of a frontend may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// A pod, as the configured detector sees it.
+    /// A pod, according to the configured detector.
     Pod,
     /// The node itself: the source is one of its own addresses.
     Node,
@@ -39,7 +39,7 @@ impl Routes {
         Self { pod: route, node: route, outside: route }
     }
 
-    /// Whether anybody's traffic goes to this pool.
+    /// Whether the traffic of any origin goes to this pool.
     pub fn use_pool(&self, pool: Pool) -> bool {
         [self.pod, self.node, self.outside].iter().any(|route| route.verdict == Verdict::Forward(pool))
     }
@@ -56,12 +56,12 @@ impl Routes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     pub verdict: Verdict,
-    /// Whether the source address becomes the node's own.
+    /// Whether the source address is rewritten to an address of the node.
     pub masquerade: bool,
 }
 
 impl Route {
-    /// What is refused needs no masquerade.
+    /// Refused traffic needs no masquerade.
     pub fn new(verdict: Verdict, masquerade: bool) -> Self {
         Self { verdict, masquerade: masquerade && matches!(verdict, Verdict::Forward(_)) }
     }
@@ -69,12 +69,12 @@ impl Route {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// To one endpoint of this pool of the Service, each as likely as the others.
+    /// To one endpoint of this pool, with equal probability.
     Forward(Pool),
     Refuse(Refusal),
 }
 
-/// A Service has two pools of endpoints; which one serves depends on the traffic policy and on who asks.
+/// A Service has two pools of endpoints; the traffic policy and the origin select one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pool {
     /// All usable endpoints of the cluster, narrowed by topology.
@@ -92,7 +92,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// A refusal carries its reason; the reason decides whether the client is told at once or hears nothing.
+/// A refusal carries its reason; the reason decides between reject (the client gets an error at once) and drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
     Reject(Reason),
@@ -100,7 +100,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the kernel can be asked to do whatever the mode; userspace mode has one more.
+    /// The reasons that exist in every mode; userspace mode has one more.
     pub const ALL: [Self; 5] = [
         Self::Reject(Reason::NoEndpoints),
         Self::Reject(Reason::UnknownPort),
@@ -127,17 +127,17 @@ impl fmt::Display for Refusal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// No endpoint of the Service is usable anywhere.
+    /// The Service has no usable endpoint anywhere.
     NoEndpoints,
-    /// The policy is Local and this node has no usable endpoint, though others have.
+    /// The policy is Local and this node has no usable endpoint, though other nodes have some.
     NoLocalEndpoints,
     /// The client is not in `loadBalancerSourceRanges`.
     SourceNotAllowed,
-    /// The address belongs to Services alone, but none has this port on it.
+    /// The address is used by Services alone, and none has this port on it.
     UnknownPort,
     /// The address is in the service range, but no Service has it.
     UnallocatedAddress,
-    /// The mode cannot carry this protocol.
+    /// The mode does not support this protocol.
     UnsupportedProtocol,
 }
 
@@ -151,7 +151,7 @@ impl Reason {
         Self::UnsupportedProtocol,
     ];
 
-    /// What to tell a person who asks why.
+    /// An explanation for the operator.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::NoEndpoints => "no endpoint of the Service is ready, nor terminating and still serving",

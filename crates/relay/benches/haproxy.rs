@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use portolan_relay::{Family, Limits, Protocol, Relay, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Limits, Relay, Targets};
 use rustix::net::{RecvFlags, recv};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -153,7 +154,7 @@ fn first_byte(port: u16) -> std::io::Result<TcpStream> {
 }
 
 fn idle() {
-    // Where nobody may have more descriptors, it is as many as can be had.
+    // Lowered to the descriptor limit, where that cannot be raised.
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |it| it as usize);
     let count = MANY.min((descriptors - OTHERS) / 2);
     println!("\n{count} idle connections, after one exchange on each");

@@ -1,30 +1,30 @@
-//! What is counted per listener.
+//! Counters of each listener.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How it went so far. All but `active` only grow.
+/// The counters of one listener. All but `active` are monotonic.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
-    /// Clients that were accepted; for UDP, associations that were made.
+    /// Accepted clients; for UDP, created associations.
     pub connections: u64,
-    /// Those of them that have not ended.
+    /// Those that have not ended.
     pub active: u64,
     pub bytes_from_clients: u64,
     pub bytes_to_clients: u64,
-    /// Further endpoints that were asked because the one before did not answer.
+    /// Dials to a further endpoint because the previous one did not answer.
     pub retries: u64,
-    /// Endpoints that refused, could not be reached or did not answer in time.
+    /// Endpoints that refused, were unreachable or did not answer in time.
     pub dial_errors: u64,
-    /// Clients that were turned away because no endpoint answered.
+    /// Clients rejected because no endpoint answered.
     pub failed: u64,
-    /// How often clients had to wait in the kernel's queue because there were too many connections, and datagrams that
-    /// were lost for the same reason.
+    /// How often clients waited in the accept queue because of the connection limit, and datagrams dropped for the
+    /// same reason.
     pub refused_at_limit: u64,
 }
 
-/// The same as the worker writes it.
+/// The same counters, as the worker writes them.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) connections: Count,
@@ -52,7 +52,7 @@ impl Tally {
     }
 }
 
-/// Written by one thread and read by any; nothing else hangs on its order.
+/// Written by one thread and read by any; relaxed ordering is enough.
 #[derive(Default, Debug)]
 pub(crate) struct Count(AtomicU64);
 
@@ -70,7 +70,7 @@ impl Count {
     }
 }
 
-/// The tallies of all listeners, and of those that are closed and still have connections.
+/// The tallies of all listeners, and of closed ones that still have connections.
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<BTreeMap<String, Entry>>);
 
@@ -79,11 +79,11 @@ struct Entry {
     is_open: bool,
 }
 
-/// So many closed listeners may wait for somebody to read their last figures.
-const MOST_CLOSED: usize = 1024;
+/// Closed listeners whose final counters have not been read.
+const MAX_CLOSED: usize = 1024;
 
 impl Ledger {
-    /// The tally of a listener. One that comes back before its last connection has ended goes on counting.
+    /// The tally of a listener. A listener that reopens before its last connection has ended keeps counting.
     pub(crate) fn open(&self, name: &str) -> Arc<Tally> {
         let mut entries = self.entries();
         let entry = entries.entry(name.to_owned()).or_insert_with(|| Entry { tally: Arc::default(), is_open: true });
@@ -93,19 +93,19 @@ impl Ledger {
 
     pub(crate) fn close(&self, name: &str) {
         let mut entries = self.entries();
-        if entries.values().filter(|entry| entry.is_over()).count() >= MOST_CLOSED {
-            entries.retain(|_, entry| !entry.is_over());
+        if entries.values().filter(|entry| entry.is_finished()).count() >= MAX_CLOSED {
+            entries.retain(|_, entry| !entry.is_finished());
         }
         if let Some(entry) = entries.get_mut(name) {
             entry.is_open = false;
         }
     }
 
-    /// All figures; those of closed listeners until their last connection has ended, and then once more.
+    /// All counters; those of closed listeners until their last connection has ended, and then once more.
     pub(crate) fn read(&self) -> Vec<(String, Counters)> {
         let mut entries = self.entries();
         let figures = entries.iter().map(|(name, entry)| (name.clone(), entry.tally.read())).collect();
-        entries.retain(|_, entry| !entry.is_over());
+        entries.retain(|_, entry| !entry.is_finished());
         figures
     }
 
@@ -115,7 +115,7 @@ impl Ledger {
 }
 
 impl Entry {
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         !self.is_open && self.tally.active.get() == 0
     }
 }
@@ -132,12 +132,12 @@ mod tests {
         ledger.close("web");
         assert_eq!(ledger.read().len(), 1);
         tally.active.take_one();
-        assert_eq!(ledger.read().len(), 1, "its last figures");
+        assert_eq!(ledger.read().len(), 1, "the final counters");
         assert_eq!(ledger.read().len(), 0);
     }
 
     #[test]
-    fn a_listener_that_comes_back_goes_on_counting() {
+    fn a_reopened_listener_keeps_counting() {
         let ledger = Ledger::default();
         ledger.open("web").connections.add(2);
         ledger.close("web");

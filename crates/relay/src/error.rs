@@ -1,4 +1,4 @@
-//! What can go wrong when something is asked of the relay.
+//! Errors of relay operations.
 
 use std::io;
 
@@ -7,22 +7,22 @@ pub enum Error {
     /// A system call failed.
     #[error("{attempted}: {source}")]
     Io { attempted: String, source: io::Error },
-    /// There is a listener of that name, but not of that kind.
-    #[error("{name} is already listened for with another protocol, family or port")]
+    /// A listener of that name exists with other properties.
+    #[error("the listener {name} exists with another protocol, family or port")]
     Taken { name: String },
-    /// Listeners would use up the descriptors of the process.
+    /// The listeners would use up the descriptors of the process.
     #[error(
         "listening for {name}: {listeners} listeners are open, which is half of the files that this process may open; \
          raise its limit (LimitNOFILE= in systemd, ulimit -Hn)"
     )]
     TooMany { name: String, listeners: usize },
-    /// Nothing listens under that name.
-    #[error("nothing listens for {name}")]
+    /// There is no listener of that name.
+    #[error("there is no listener {name}")]
     Unknown { name: String },
-    /// What came from the other process was no list of sockets.
-    #[error("the other process sent something else than sockets: {reason}")]
+    /// The other process sent something that is not a list of sockets.
+    #[error("the other process did not send a list of sockets: {reason}")]
     Malformed { reason: &'static str },
-    /// The thread that does the work has ended, which only a mistake in it can cause.
+    /// The worker thread has ended, which only a bug can cause.
     #[error("the relay's thread has ended")]
     Ended,
 }

@@ -1,32 +1,33 @@
-//! Handing listening sockets to another process, so that no client notices that one followed the other.
+//! Hands listening sockets over to another process, so that clients do not notice a restart.
 //!
-//! A batch is a header of two numbers (how many sockets, how long their description is), which the descriptors travel
-//! beside, and then the description: for each socket its kinds, the length of its name, and the name. An empty batch ends it.
+//! A batch is a header of two numbers (the number of sockets and the length of their description) with the
+//! descriptors as ancillary data, followed by the description: for each socket its protocol, its family, the length
+//! of its name, and the name. An empty batch is the end.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use portolan_model::{Family, Protocol};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 
 use crate::error::Error;
-use crate::kinds::{Family, Protocol};
 
-/// A listening socket and what it is.
+/// A listening socket and its properties.
 pub type NamedSocket = (String, Protocol, Family, OwnedFd);
 
-/// The kernel takes at most 253 descriptors with a message.
+/// The kernel accepts at most 253 descriptors per message.
 const BATCH: usize = 250;
 const HEADER: usize = 8;
 
-/// More than any batch can need; whoever announces more is not one of us.
+/// More than any batch needs; a longer one does not come from Portolan.
 const LONGEST_DESCRIPTION: usize = 16 << 20;
 
-/// Sends all of them; the other side calls [`receive_sockets`].
+/// Sends all sockets; the other side calls [`receive_sockets`].
 pub fn send_sockets(stream: &UnixStream, sockets: &[NamedSocket]) -> Result<(), Error> {
     for batch in sockets.chunks(BATCH) {
         send_batch(stream, batch)?;
@@ -34,7 +35,7 @@ pub fn send_sockets(stream: &UnixStream, sockets: &[NamedSocket]) -> Result<(), 
     send_batch(stream, &[])
 }
 
-/// Takes all that the other side sends with [`send_sockets`].
+/// Receives all sockets that the other side sends with [`send_sockets`].
 pub fn receive_sockets(stream: &UnixStream) -> Result<Vec<NamedSocket>, Error> {
     let mut sockets = Vec::new();
     loop {
@@ -51,7 +52,7 @@ fn send_batch(stream: &UnixStream, batch: &[NamedSocket]) -> Result<(), Error> {
     let descriptors: Vec<BorrowedFd<'_>> = batch.iter().map(|(_, _, _, socket)| socket.as_fd()).collect();
     let header = header(batch.len(), description.len());
     let sent = send_header(stream, &header, &descriptors)?;
-    // Descriptors go with the first byte; the rest is an ordinary stream.
+    // Descriptors are attached to the first byte; the rest is an ordinary stream.
     let mut stream = stream;
     let outcome = stream.write_all(&header[sent..]).and_then(|()| stream.write_all(&description));
     outcome.map_err(|source| Error::io("describing listening sockets", source))
@@ -77,11 +78,11 @@ fn receive_batch(stream: &UnixStream) -> Result<Vec<NamedSocket>, Error> {
     stream.read_exact(&mut header[received..]).map_err(failed)?;
     let (count, length) = header_numbers(header);
     if count != descriptors.len() || length > LONGEST_DESCRIPTION {
-        return Err(Error::Malformed { reason: "the header does not fit the descriptors" });
+        return Err(Error::Malformed { reason: "the header does not match the descriptors" });
     }
     let mut description = vec![0; length];
     stream.read_exact(&mut description).map_err(failed)?;
-    put_together(&description, descriptors)
+    assemble(&description, descriptors)
 }
 
 fn receive_header(stream: &UnixStream, header: &mut [u8], into: &mut Vec<OwnedFd>) -> Result<usize, Error> {
@@ -95,7 +96,7 @@ fn receive_header(stream: &UnixStream, header: &mut [u8], into: &mut Vec<OwnedFd
         }
     }
     match received.bytes {
-        0 => Err(Error::Malformed { reason: "it ended before the last batch" }),
+        0 => Err(Error::Malformed { reason: "the stream ended before the last batch" }),
         _ if received.flags.contains(ReturnFlags::CTRUNC) => {
             Err(Error::Malformed { reason: "descriptors were lost, perhaps because too many are open" })
         }
@@ -125,11 +126,11 @@ fn describe(batch: &[NamedSocket]) -> Result<Vec<u8>, Error> {
     Ok(description)
 }
 
-fn put_together(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec<NamedSocket>, Error> {
+fn assemble(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec<NamedSocket>, Error> {
     let mut sockets = Vec::new();
     for descriptor in descriptors {
         let ((name, protocol, family), rest) =
-            first_described(description).ok_or(Error::Malformed { reason: "a socket has no description" })?;
+            parse_description(description).ok_or(Error::Malformed { reason: "a socket has no description" })?;
         sockets.push((name, protocol, family, descriptor));
         description = rest;
     }
@@ -138,12 +139,12 @@ fn put_together(mut description: &[u8], descriptors: Vec<OwnedFd>) -> Result<Vec
 
 type Described<'a> = ((String, Protocol, Family), &'a [u8]);
 
-fn first_described(description: &[u8]) -> Option<Described<'_>> {
+fn parse_description(description: &[u8]) -> Option<Described<'_>> {
     let (&[protocol, family, high, low], rest) = description.split_first_chunk::<4>()?;
     let (name, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
     let name = String::from_utf8(name.to_vec()).ok()?;
     let protocol = [Protocol::Tcp, Protocol::Udp].get(usize::from(protocol)).copied()?;
-    let family = [Family::V4, Family::V6].get(usize::from(family)).copied()?;
+    let family = Family::BOTH.get(usize::from(family)).copied()?;
     Some(((name, protocol, family), rest))
 }
 
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_arrives_is_an_error() {
+    fn malformed_input_is_an_error() {
         for garbage in [&b""[..], b"abc", b"HTTP/1.1 200 OK\r\n\r\n", &[0, 0, 0, 1, 0, 0, 0, 0]] {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
             ours.write_all(garbage).unwrap();

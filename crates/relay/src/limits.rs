@@ -1,26 +1,26 @@
-//! How much the relay may hold, and how descriptors are divided between connections and pipes.
+//! Limits of the relay, and the division of descriptors between connections and pipes.
 
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What kube-proxy's userspace mode had as `--udp-timeout`.
+/// The value of `--udp-timeout` in kube-proxy's userspace mode.
 const UDP_IDLE: Duration = Duration::from_millis(250);
 
-/// Left for the rest of the process, for dials that are given up, and for listeners yet to come.
+/// Reserved for the rest of the process, for abandoned dials, and for further listeners.
 const RESERVED_DESCRIPTORS: usize = 512;
 
 /// With fewer, connections would wait for each other.
-const FEWEST_PIPES: usize = 32;
+const MIN_PIPES: usize = 32;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections and UDP associations at the same time. It is lowered to what the process's descriptors allow, so that
-    /// the default is as many as that.
+    /// Concurrent connections and UDP associations. It is lowered to what the descriptor limit allows, which is also
+    /// the default.
     pub connections: usize,
-    /// A UDP association ends when nothing was sent either way for so long.
+    /// A UDP association ends after this time without a datagram in either direction.
     pub udp_idle: Duration,
-    /// Refuse connections to the relay's own port: those that no packet rule has brought here.
+    /// Refuse connections that were made to the relay's own port instead of being redirected by a packet rule.
     pub only_redirected: bool,
 }
 
@@ -30,35 +30,35 @@ impl Default for Limits {
     }
 }
 
-/// How many there may be at once.
+/// The limits that follow from the number of descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shares {
     pub(crate) connections: usize,
     pub(crate) pipes: usize,
 }
 
-/// How many listeners there may be: half of all descriptors, so that their connections have some, too, and so has the
+/// The largest number of listeners: half of all descriptors, so that the rest is left for connections and for the
 /// rest of the process.
-pub(crate) fn most_listeners(descriptors: usize) -> usize {
+pub(crate) fn max_listeners(descriptors: usize) -> usize {
     descriptors / 2
 }
 
 impl Shares {
-    /// A connection has two descriptors, and a pipe has two for as long as bytes are in it. One connection in two may
-    /// have bytes under way unless fewer connections were asked for.
+    /// A connection has two descriptors, and a pipe has two as long as it holds bytes. Every second connection may
+    /// hold a pipe, unless a lower number of connections is configured.
     pub(crate) fn of(descriptors: usize, wanted: usize) -> Self {
         let spare = descriptors - RESERVED_DESCRIPTORS.min(descriptors / 4);
-        let most = if wanted == usize::MAX { spare / 3 } else { spare.saturating_sub(2 * FEWEST_PIPES) / 2 };
+        let most = if wanted == usize::MAX { spare / 3 } else { spare.saturating_sub(2 * MIN_PIPES) / 2 };
         let connections = wanted.min(most).max(1);
-        let pipes = (spare.saturating_sub(2 * connections) / 2).max(FEWEST_PIPES);
+        let pipes = (spare.saturating_sub(2 * connections) / 2).max(MIN_PIPES);
         Shares { connections, pipes }
     }
 }
 
-/// Raises the soft limit of descriptors to the hard one, and returns it. Failing that, it stays what it is.
+/// Raises the soft limit of descriptors to the hard limit, and returns it. If that fails, the limit is unchanged.
 pub(crate) fn raise_descriptor_limit() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Without an error there is nothing to tell: raising to the hard limit is always allowed.
+    // Raising the soft limit to the hard limit is always allowed.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(descriptors).unwrap_or(usize::MAX).min(i32::MAX as usize)
@@ -78,15 +78,15 @@ mod tests {
     #[test]
     fn listeners_leave_room_for_connections() {
         let descriptors = 20_000;
-        let left = descriptors - most_listeners(descriptors);
+        let left = descriptors - max_listeners(descriptors);
         assert_eq!(Shares::of(left, usize::MAX).connections, 3_162);
     }
 
     #[test]
-    fn a_wish_is_granted_as_far_as_descriptors_allow() {
+    fn a_configured_limit_is_lowered_to_what_descriptors_allow() {
         assert_eq!(Shares::of(20_000, 100).connections, 100);
         assert_eq!(Shares::of(20_000, 9_700).connections, 9_700);
         assert_eq!(Shares::of(20_000, 50_000).connections, 9_712);
-        assert_eq!(Shares::of(64, usize::MAX), Shares { connections: 16, pipes: FEWEST_PIPES });
+        assert_eq!(Shares::of(64, usize::MAX), Shares { connections: 16, pipes: MIN_PIPES });
     }
 }

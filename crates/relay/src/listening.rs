@@ -1,21 +1,21 @@
-//! Sockets that clients come to.
+//! Listening sockets.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use portolan_kernel::datagram;
+use portolan_model::{Family, Protocol};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with, sockopt};
 
 use crate::error::Error;
-use crate::kinds::{Family, Protocol};
 
-/// The kernel lowers it to what the node allows (net.core.somaxconn).
+/// The accept queue; the kernel lowers it to net.core.somaxconn.
 const QUEUE: i32 = 65_535;
 
-/// A socket for all local addresses of a family, on that port, or on a free one if it is 0.
+/// A socket for all local addresses of a family, on that port, or on a port that the kernel assigns if it is 0.
 pub(crate) fn open(protocol: Protocol, family: Family, port: u16) -> Result<OwnedFd, Error> {
-    let attempted = || format!("listening on {family:?} {protocol:?} port {port}");
+    let attempted = || format!("listening on {family} port {port}/{protocol}");
     bound(protocol, family, port).map_err(|source| Error::io(attempted(), source)).and_then(|socket| {
         prepare(&socket, protocol, family)?;
         Ok(socket)
@@ -24,12 +24,12 @@ pub(crate) fn open(protocol: Protocol, family: Family, port: u16) -> Result<Owne
 
 fn bound(protocol: Protocol, family: Family, port: u16) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(domain(family), kind(protocol), flags, None)?;
+    let socket = socket_with(domain(family), socket_type(protocol)?, flags, None)?;
     if family == Family::V6 {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     if protocol == Protocol::Tcp {
-        // Connections of the process before this one may still be ending on the port.
+        // Connections of the previous process may still be closing on the port.
         sockopt::set_socket_reuseaddr(&socket, true)?;
     }
     bind(&socket, &wildcard(family, port))?;
@@ -39,26 +39,27 @@ fn bound(protocol: Protocol, family: Family, port: u16) -> Result<OwnedFd, Errno
     Ok(socket)
 }
 
-/// Whether a socket of another process is what that process says.
+/// Checks that a socket of another process matches its description.
 pub(crate) fn check(socket: &OwnedFd, protocol: Protocol, family: Family) -> Result<(), Error> {
-    let is_kind = sockopt::socket_type(socket) == Ok(kind(protocol));
+    let is_type = sockopt::socket_type(socket).is_ok_and(|it| socket_type(protocol) == Ok(it));
     let is_family = sockopt::socket_domain(socket) == Ok(domain(family));
     let listens = protocol == Protocol::Udp || sockopt::socket_acceptconn(socket) == Ok(true);
-    let is_right = is_kind && is_family && listens;
-    is_right.then_some(()).ok_or(Error::Malformed { reason: "a socket is not what its description says" })
+    let is_right = is_type && is_family && listens;
+    is_right.then_some(()).ok_or(Error::Malformed { reason: "a socket does not match its description" })
 }
 
-/// Sets what accepted connections inherit, and what datagrams need. Also for sockets of another process, which may have
-/// been of another version.
+/// Sets the options that accepted connections inherit and that datagrams need. Sockets of another process need them
+/// too, because it may be another version.
 pub(crate) fn prepare(socket: &OwnedFd, protocol: Protocol, family: Family) -> Result<(), Error> {
     let outcome = match protocol {
         Protocol::Tcp => set_stream_options(socket).map_err(std::io::Error::from),
-        Protocol::Udp => datagram::ask_for_local_address(socket.as_fd(), family == Family::V6),
+        Protocol::Udp => datagram::enable_local_address(socket.as_fd(), family == Family::V6),
+        Protocol::Sctp => Err(Errno::PROTONOSUPPORT.into()),
     };
     outcome.map_err(|source| Error::io("setting options of a listening socket", source))
 }
 
-/// Small pieces leave at once, and a peer that vanished without a word is found out some day.
+/// Disables Nagle's algorithm, and enables keepalive to detect peers that have vanished.
 pub(crate) fn set_stream_options(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)?;
     sockopt::set_socket_keepalive(socket, true)
@@ -66,14 +67,13 @@ pub(crate) fn set_stream_options(socket: &OwnedFd) -> Result<(), Errno> {
 
 pub(crate) fn port(socket: &OwnedFd) -> Result<u16, Error> {
     let address = getsockname(socket).and_then(SocketAddr::try_from);
-    address.map(|address| address.port()).map_err(|source| Error::io("asking for the port of a socket", source))
+    address.map(|address| address.port()).map_err(|source| Error::io("reading the port of a socket", source))
 }
 
-/// A socket that has not been connected yet.
+/// A socket that is not connected yet.
 pub(crate) fn outgoing(protocol: Protocol, to: SocketAddr) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let family = if to.is_ipv4() { Family::V4 } else { Family::V6 };
-    let socket = socket_with(domain(family), kind(protocol), flags, None)?;
+    let socket = socket_with(domain(Family::of(to.ip())), socket_type(protocol)?, flags, None)?;
     if protocol == Protocol::Tcp {
         set_stream_options(&socket)?;
     }
@@ -94,9 +94,10 @@ fn domain(family: Family) -> AddressFamily {
     }
 }
 
-fn kind(protocol: Protocol) -> SocketType {
+fn socket_type(protocol: Protocol) -> Result<SocketType, Errno> {
     match protocol {
-        Protocol::Tcp => SocketType::STREAM,
-        Protocol::Udp => SocketType::DGRAM,
+        Protocol::Tcp => Ok(SocketType::STREAM),
+        Protocol::Udp => Ok(SocketType::DGRAM),
+        Protocol::Sctp => Err(Errno::PROTONOSUPPORT),
     }
 }

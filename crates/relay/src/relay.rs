@@ -1,4 +1,4 @@
-//! The handle by which other threads ask the relay for things.
+//! The handle by which other threads control the relay.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -6,26 +6,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use portolan_model::{Family, Protocol};
+
 use crate::counters::{Counters, Ledger};
 use crate::error::Error;
 use crate::handover::NamedSocket;
-use crate::kinds::{Family, Protocol, Targets};
-use crate::limits::{Limits, most_listeners, raise_descriptor_limit};
+use crate::limits::{Limits, max_listeners, raise_descriptor_limit};
 use crate::listening;
+use crate::targets::Targets;
 use crate::worker::{self, Command, Commands};
 
-/// A running relay. When it is dropped, its connections end with it.
+/// A running relay. Dropping it closes its connections.
 pub struct Relay {
     commands: Commands,
-    doors: Mutex<BTreeMap<String, Door>>,
+    listeners: Mutex<BTreeMap<String, Listener>>,
     ledger: Ledger,
     active: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
-    most_listeners: usize,
+    max_listeners: usize,
 }
 
-/// A listening socket as this side knows it.
-struct Door {
+/// A listening socket.
+struct Listener {
     protocol: Protocol,
     family: Family,
     port: u16,
@@ -33,49 +35,50 @@ struct Door {
 }
 
 impl Relay {
-    /// Starts the thread that does the work, in the network namespace of the caller.
+    /// Starts the worker thread, in the network namespace of the caller.
     pub fn start(limits: Limits) -> Result<Relay, Error> {
         let active = Arc::new(AtomicUsize::new(0));
         let descriptors = raise_descriptor_limit();
         let (commands, thread) = worker::start(limits, descriptors, Arc::clone(&active))?;
-        let (doors, ledger, thread) = (Mutex::default(), Ledger::default(), Some(thread));
-        Ok(Relay { commands, doors, ledger, active, thread, most_listeners: most_listeners(descriptors) })
+        let (listeners, ledger, thread) = (Mutex::default(), Ledger::default(), Some(thread));
+        Ok(Relay { commands, listeners, ledger, active, thread, max_listeners: max_listeners(descriptors) })
     }
 
-    /// Listens on all local addresses and returns the port. Asked again for the same name, it returns the same port.
-    /// Clients wait in the kernel's queue until the first [`set_targets`](Relay::set_targets).
+    /// Listens on all local addresses and returns the port. A repeated call with the same name returns the same port.
+    /// Clients wait in the accept queue until the first [`set_targets`](Relay::set_targets).
     pub fn listen(&self, name: &str, protocol: Protocol, family: Family) -> Result<u16, Error> {
         self.listen_at(name, protocol, family, 0)
     }
 
-    /// The same on a given port, for packet rules that name it already.
+    /// The same on a given port, for packet rules that refer to it already.
     pub fn listen_at(&self, name: &str, protocol: Protocol, family: Family, port: u16) -> Result<u16, Error> {
-        let mut doors = self.doors();
-        if let Some(door) = doors.get(name) {
-            let is_same = (door.protocol, door.family) == (protocol, family) && (port == 0 || port == door.port);
-            return if is_same { Ok(door.port) } else { Err(Error::Taken { name: name.to_owned() }) };
+        let mut listeners = self.listeners();
+        if let Some(listener) = listeners.get(name) {
+            let is_same =
+                (listener.protocol, listener.family) == (protocol, family) && (port == 0 || port == listener.port);
+            return if is_same { Ok(listener.port) } else { Err(Error::Taken { name: name.to_owned() }) };
         }
-        if doors.len() >= self.most_listeners {
-            return Err(Error::TooMany { name: name.to_owned(), listeners: doors.len() });
+        if listeners.len() >= self.max_listeners {
+            return Err(Error::TooMany { name: name.to_owned(), listeners: listeners.len() });
         }
         let socket = listening::open(protocol, family, port)?;
-        self.open(&mut doors, name, protocol, family, socket)
+        self.open(&mut listeners, name, protocol, family, socket)
     }
 
-    /// Goes on with a listening socket of another process, and returns its port.
+    /// Takes over a listening socket of another process, and returns its port.
     pub fn adopt(&self, name: &str, protocol: Protocol, family: Family, socket: OwnedFd) -> Result<u16, Error> {
-        let mut doors = self.doors();
-        if doors.contains_key(name) {
+        let mut listeners = self.listeners();
+        if listeners.contains_key(name) {
             return Err(Error::Taken { name: name.to_owned() });
         }
         listening::check(&socket, protocol, family)?;
         listening::prepare(&socket, protocol, family)?;
-        self.open(&mut doors, name, protocol, family, socket)
+        self.open(&mut listeners, name, protocol, family, socket)
     }
 
     fn open(
         &self,
-        doors: &mut BTreeMap<String, Door>,
+        listeners: &mut BTreeMap<String, Listener>,
         name: &str,
         protocol: Protocol,
         family: Family,
@@ -85,29 +88,29 @@ impl Relay {
         let socket = Arc::new(socket);
         let tally = self.ledger.open(name);
         let name = name.to_owned();
-        self.commands.ask(Command::Open { name: name.clone(), protocol, port, socket: Arc::clone(&socket), tally })?;
-        doors.insert(name, Door { protocol, family, port, socket });
+        self.commands.run(Command::Open { name: name.clone(), protocol, port, socket: Arc::clone(&socket), tally })?;
+        listeners.insert(name, Listener { protocol, family, port, socket });
         Ok(port)
     }
 
-    /// Where new connections go from now on. TCP connections to other endpoints go on; UDP associations to them end, so
-    /// that a client's next datagram finds a living one.
+    /// Sets the endpoints for new connections. Established TCP connections to other endpoints continue; UDP
+    /// associations to them end, so that the next datagram of the client selects a current endpoint.
     pub fn set_targets(&self, name: &str, targets: Targets) -> Result<(), Error> {
-        if !self.doors().contains_key(name) {
+        if !self.listeners().contains_key(name) {
             return Err(Error::Unknown { name: name.to_owned() });
         }
-        self.commands.ask(Command::SetTargets { name: name.to_owned(), targets })
+        self.commands.run(Command::SetTargets { name: name.to_owned(), targets })
     }
 
-    /// Takes those who are still on their way, for a second, and then no new connections; those that exist live until they
-    /// end. Packet rules should lead elsewhere before. Nothing happens if there is no such listener.
+    /// Accepts clients that are still connecting, for a second, and then no more; established connections continue.
+    /// Packet rules should be removed before. Without such a listener this does nothing.
     pub fn close(&self, name: &str) -> Result<(), Error> {
-        // Held to the end, so that nobody opens another of that name in between.
-        let mut doors = self.doors();
-        if doors.remove(name).is_none() {
+        // Held to the end, so that no listener of the same name is opened in between.
+        let mut listeners = self.listeners();
+        if listeners.remove(name).is_none() {
             return Ok(());
         }
-        let outcome = self.commands.ask(Command::Close { name: name.to_owned() });
+        let outcome = self.commands.run(Command::Close { name: name.to_owned() });
         self.ledger.close(name);
         outcome
     }
@@ -115,20 +118,20 @@ impl Relay {
     /// Duplicates of all listening sockets, for another process to [`adopt`](Relay::adopt).
     pub fn sockets(&self) -> Result<Vec<NamedSocket>, Error> {
         let failed = |source| Error::io("duplicating a listening socket", source);
-        let doors = self.doors();
-        let copies = doors.iter().map(|(name, door)| {
-            let socket = door.socket.try_clone().map_err(failed)?;
-            Ok((name.clone(), door.protocol, door.family, socket))
+        let listeners = self.listeners();
+        let copies = listeners.iter().map(|(name, listener)| {
+            let socket = listener.socket.try_clone().map_err(failed)?;
+            Ok((name.clone(), listener.protocol, listener.family, socket))
         });
         copies.collect()
     }
 
-    /// Leaves all listening sockets to the process that has duplicates of them. Nothing in their queues is lost, and
-    /// connections that exist here go on.
+    /// Stops accepting, and leaves all listening sockets to the process that has duplicates of them. Their accept
+    /// queues are kept, and established connections continue here.
     pub fn stop_accepting(&self) -> Result<(), Error> {
-        let doors = std::mem::take(&mut *self.doors());
-        let outcome = self.commands.ask(Command::StopAccepting);
-        doors.keys().for_each(|name| self.ledger.close(name));
+        let listeners = std::mem::take(&mut *self.listeners());
+        let outcome = self.commands.run(Command::StopAccepting);
+        listeners.keys().for_each(|name| self.ledger.close(name));
         outcome
     }
 
@@ -137,20 +140,20 @@ impl Relay {
         self.active.load(Ordering::Acquire)
     }
 
-    /// The figures of all listeners, and of those that are closed and still have connections.
+    /// The counters of all listeners, and of closed ones that still have connections.
     pub fn counters(&self) -> Vec<(String, Counters)> {
         self.ledger.read()
     }
 
-    fn doors(&self) -> MutexGuard<'_, BTreeMap<String, Door>> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, BTreeMap<String, Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // If the thread has ended by itself, there is nobody left to tell.
-        let _ = self.commands.ask(Command::End);
+        // If the thread has ended by itself, the command fails, which does not matter here.
+        let _ = self.commands.run(Command::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

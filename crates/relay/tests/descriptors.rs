@@ -6,7 +6,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use portolan_relay::{Family, Limits, Protocol, Relay, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Limits, Relay, Targets};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -5,8 +5,7 @@ use std::process::Command;
 
 use portolan_dataplane::peers::{self, Peer, Variant};
 use portolan_dataplane::walk::{Rules, walk};
-use portolan_kernel::nftables::Family;
-use portolan_model::{Family as ModelFamily, Protocol};
+use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan, Packet};
 
 use crate::behaviour::{Behaviour, Choice};
@@ -16,7 +15,7 @@ use crate::nftables;
 /// An address that kube-proxy's rules have something to say about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerFrontend {
-    pub(crate) family: ModelFamily,
+    pub(crate) family: Family,
     pub(crate) address: FrontendAddress,
     pub(crate) protocol: Protocol,
     /// The Service, as far as the rules tell.
@@ -65,13 +64,13 @@ pub fn read_peer() -> Result<PeerRules, ReadError> {
     }
     let variant = serving.iter().find_map(|peer| peer.place.variant());
     match variant {
-        Some(variant) => Ok(PeerRules::from_iptables(&save(variant, Family::Ip)?, &save(variant, Family::Ip6)?)),
+        Some(variant) => Ok(PeerRules::from_iptables(&save(variant, Family::V4)?, &save(variant, Family::V6)?)),
         None => Err(detection.errors.into_iter().next().map_or(ReadError::Nothing, ReadError::Unreadable)),
     }
 }
 
 fn save(variant: Variant, family: Family) -> Result<String, ReadError> {
-    let base = if family == Family::Ip { "iptables" } else { "ip6tables" };
+    let base = if family == Family::V4 { "iptables" } else { "ip6tables" };
     let kind = if variant == Variant::Legacy { "legacy" } else { "nft" };
     let program = format!("{base}-{kind}-save");
     let output = Command::new(&program).output().and_then(|output| match output.status.success() {
@@ -86,8 +85,8 @@ impl PeerRules {
     /// From what `iptables-save` and `ip6tables-save` print.
     pub fn from_iptables(ipv4: &str, ipv6: &str) -> Self {
         let mut rules = Iptables::default();
-        rules.add(ModelFamily::V4, ipv4);
-        rules.add(ModelFamily::V6, ipv6);
+        rules.add(Family::V4, ipv4);
+        rules.add(Family::V6, ipv6);
         let unknown = rules.0.unknown.clone();
         Self { rules: Box::new(rules), mode: "iptables", unknown }
     }

@@ -1,11 +1,11 @@
-//! What time it is, as an argument: tests move it by hand.
+//! The clock as an argument, so that tests can set it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// A moment by both clocks: the one on the wall, which people read and may be set, and one that only moves forward.
+/// A moment on both clocks: wall time, which may be adjusted, and monotonic time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub wall: Timestamp,
@@ -26,7 +26,7 @@ impl Clock {
         Self(Arc::new(now))
     }
 
-    /// The machine's own.
+    /// The clocks of the machine.
     pub fn real() -> Self {
         let start = Instant::now();
         Self::new(move || Moment { wall: Timestamp::now(), since_start: start.elapsed() })

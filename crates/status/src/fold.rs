@@ -1,7 +1,7 @@
-//! Keeps the number of series bounded: the busiest have their own, the others share one.
+//! Bounds the number of series: the busiest have their own, all others share one.
 //!
-//! A series that comes and goes is worse than none: its rate is wrong at both ends. So whoever has a series keeps it
-//! for as long as it exists, and the shared one only ever grows, by what each of its members grew.
+//! A series that appears and disappears is worse than none, because its rate is wrong at both ends. A series is
+//! therefore kept as long as its subject exists, and the shared series only grows, by the growth of its members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::traffic::Counters;
 pub(crate) struct Fold<Key> {
     limit: usize,
     shown: BTreeMap<Key, Counters>,
-    /// The last counters of those that share, to know by how much they grow.
+    /// The last counters of the members of the shared series, to compute their growth.
     folded: BTreeMap<Key, Counters>,
     others: Counters,
 }
@@ -25,7 +25,7 @@ impl<Key: Ord + Clone> Fold<Key> {
         self.shown.iter().map(|(key, counters)| (key, *counters))
     }
 
-    /// What all the others have had together; `None` if everybody always had a series.
+    /// The shared series; `None` if all have always had their own.
     pub(crate) fn others(&self) -> Option<Counters> {
         (self.others != Counters::default()).then_some(self.others)
     }
@@ -50,7 +50,7 @@ impl<Key: Ord + Clone> Fold<Key> {
         self.folded = sample;
     }
 
-    /// The busiest since the last look get the series that are free.
+    /// The busiest since the last scrape get the free series.
     fn newly_shown(&self, candidates: &BTreeMap<Key, Counters>) -> BTreeSet<Key> {
         let free = self.limit.saturating_sub(self.shown.len());
         if candidates.len() <= free {
@@ -67,7 +67,7 @@ impl<Key: Ord + Clone> Fold<Key> {
     }
 }
 
-/// Those with any traffic; what comes twice is added up.
+/// Those with any traffic; duplicates are added up.
 fn busy<Key: Ord>(sample: Vec<(Key, Counters)>) -> BTreeMap<Key, Counters> {
     let mut busy: BTreeMap<Key, Counters> = BTreeMap::new();
     for (key, counters) in sample.into_iter().filter(|(_, counters)| *counters != Counters::default()) {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_a_series_keeps_it() {
+    fn a_series_is_kept() {
         let fold = fold(1, &[&[("a", 5), ("b", 1)], &[("a", 5), ("b", 100)]]);
         assert_eq!(shown(&fold), [("a", 5)]);
         assert_eq!(fold.others(), Some(connections(100)));
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_begins_anew_adds_what_it_has() {
+    fn a_counter_that_was_reset_adds_its_value() {
         let fold = fold(0, &[&[("a", 7)], &[("a", 2)]]);
         assert_eq!(fold.others(), Some(connections(9)));
     }
 
     #[test]
-    fn without_need_nothing_is_folded() {
+    fn below_the_limit_nothing_is_folded() {
         let fold = fold(2, &[&[("a", 1), ("b", 1)]]);
         assert_eq!((shown(&fold).len(), fold.others()), (2, None));
     }

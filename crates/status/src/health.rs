@@ -1,4 +1,4 @@
-//! Whether the kernel keeps up with the cluster, and what to say to those who ask.
+//! Health: whether the kernel keeps up with the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use crate::clock::{Clock, Moment};
 
 const NOT_READY: &str = "the first sync has not finished";
 
-/// How the daemon is doing, told by the daemon and asked by the servers. Clones share it.
+/// The health of the daemon, updated by the daemon and read by the servers. Clones share it.
 #[derive(Clone)]
 pub struct Health {
     clock: Clock,
@@ -23,14 +23,14 @@ pub struct Health {
 struct State {
     families: BTreeMap<Family, FamilyState>,
     node_eligible: bool,
-    /// A change that waits longer than this means that something is wrong.
+    /// A change that is pending longer than this means unhealthy.
     timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct FamilyState {
     updated: Option<Moment>,
-    /// Since when the oldest change waits.
+    /// When the oldest pending change arrived.
     queued: Option<Moment>,
 }
 
@@ -40,19 +40,19 @@ impl Health {
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A change asks for a sync. Only the oldest counts.
+    /// A change needs a sync. Only the oldest pending change counts.
     pub fn queued(&self, family: Family) {
         let now = self.clock.now();
         self.state().families.entry(family).or_default().queued.get_or_insert(now);
     }
 
-    /// Everything that was asked for is in the kernel.
+    /// All pending changes are in the kernel.
     pub fn synced(&self, family: Family) {
         let state = FamilyState { updated: Some(self.clock.now()), queued: None };
         self.state().families.insert(family, state);
     }
 
-    /// Whether load balancers should use this node: it exists and nobody is about to remove it.
+    /// Whether load balancers should use this node: it exists and is not being removed.
     pub fn set_node_eligible(&self, node_eligible: bool) {
         self.state().node_eligible = node_eligible;
     }
@@ -61,19 +61,19 @@ impl Health {
         self.state().timeout = timeout;
     }
 
-    /// Whether no change waits too long. Before the first sync nothing can be late.
+    /// Whether no change is pending too long. Before the first sync the node is healthy.
     pub fn is_healthy(&self) -> bool {
         let now = self.clock.now();
         let state = self.state();
         state.families.values().all(|family| family.is_in_time(now, state.timeout))
     }
 
-    /// Whether all that was known at the start is in the kernel.
+    /// Whether the first sync has completed.
     pub fn is_ready(&self) -> bool {
         self.state().is_ready()
     }
 
-    /// The answer to `/healthz`: whether to send traffic here.
+    /// The response of `/healthz`: whether to send traffic to this node.
     pub(crate) fn healthz(&self) -> Answer {
         let (node_eligible, is_ready) = {
             let state = self.state();
@@ -85,7 +85,7 @@ impl Health {
         answer
     }
 
-    /// The answer to `/livez`: whether a restart might help.
+    /// The response of `/livez`: whether a restart might help.
     pub(crate) fn livez(&self) -> Answer {
         self.answer(|healthy| healthy)
     }
@@ -96,7 +96,7 @@ impl Health {
         let healthy = status.values().all(|status| status.healthy);
         let is_good = is_good(healthy);
         let last = status.values().map(|status| status.last_updated.0).max().unwrap_or(Timestamp::MIN);
-        // As kube-proxy does it: readers of old look at the age of this alone.
+        // As in kube-proxy: older clients evaluate the age of this field alone.
         let last_updated = Time(if is_good { now.wall } else { last });
         let current_time = Time(now.wall);
         Answer {
@@ -105,7 +105,7 @@ impl Health {
         }
     }
 
-    /// Of the families that have been synced at all.
+    /// Of the families that have been synced at least once.
     fn statuses(&self, now: Moment) -> BTreeMap<&'static str, FamilyReport> {
         let state = self.state();
         let timeout = state.timeout;
@@ -118,7 +118,7 @@ impl Health {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics while telling how it is")
+        self.state.lock().expect("the lock is not poisoned")
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) struct Answer {
     pub(crate) report: Report,
 }
 
-/// The fields and their order are kube-proxy's; `reason` is ours.
+/// The fields and their order are those of kube-proxy; `reason` is added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
@@ -148,7 +148,7 @@ pub(crate) struct Report {
     current_time: Time,
     #[serde(skip_serializing_if = "Option::is_none")]
     node_eligible: Option<bool>,
-    /// About programming alone; the node may still be on its way out.
+    /// Covers programming alone; the node may still be in removal.
     healthy: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
@@ -162,7 +162,7 @@ struct FamilyReport {
     healthy: bool,
 }
 
-/// Never is the first moment of the year 1, as in every JSON that Go writes.
+/// A missing time is the first moment of year 1, as in JSON that Go encodes.
 #[derive(Clone, Copy, Debug)]
 struct Time(Timestamp);
 

@@ -1,7 +1,7 @@
 //! STATUS: health, metrics and debugging pages, over HTTP.
 //!
-//! The daemon tells a [`Status`] what happens; load balancers, Prometheus and people ask it. Everything that waits runs
-//! on the runtime that it is given; no method here waits for anything but a port that opens at once or not at all.
+//! The daemon reports events to a [`Status`]; load balancers, Prometheus and operators read it. Everything that
+//! blocks runs on the given runtime; methods block for nothing but opening a port.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -41,21 +41,21 @@ pub use pages::{Pages, SetVerbosity};
 pub use plain::{PlainServer, Respond};
 pub use traffic::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 
-/// What is fixed from the start.
+/// The settings that are fixed at startup.
 pub struct Options {
     pub healthz: Listen,
     pub metrics: Listen,
-    /// How long a change may wait for its sync before we are unhealthy: twice the sync period.
+    /// How long a change may be pending before the health is bad: twice the sync period.
     pub health_timeout: Duration,
     pub build: Build,
     pub pages: Pages,
-    /// Where traffic counters come from, if anywhere.
+    /// The source of traffic counters, if any.
     pub read_traffic: Option<ReadTraffic>,
     pub traffic_limits: TrafficLimits,
     pub clock: Clock,
 }
 
-/// Why a server could not begin.
+/// Why a server could not start.
 #[derive(Debug)]
 pub enum Error {
     Healthz(io::Error),
@@ -71,7 +71,7 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// All servers. Dropped, they close.
+/// All servers. Dropping this closes them.
 pub struct Status {
     pub health: Health,
     pub metrics: Arc<Metrics>,
@@ -83,7 +83,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Opens the servers. One that must succeed and does not is an error; another one is tried again later.
+    /// Opens the servers. A server that must succeed and does not is an error; others are retried in the background.
     pub fn start(options: Options, handle: &Handle) -> Result<Self, Error> {
         let (healthz, metrics) = (options.healthz, options.metrics);
         let status = Self::new(options, handle);
@@ -114,17 +114,17 @@ impl Status {
         }
     }
 
-    /// Moves the health server while running; at the same address nothing happens.
+    /// Moves the health server at runtime; the same address has no effect.
     pub fn listen_healthz(&self, listen: Listen) -> Result<(), Error> {
         self.healthz_server.listen(listen).map_err(Error::Healthz)
     }
 
-    /// Moves the metrics server while running; at the same address nothing happens.
+    /// Moves the metrics server at runtime; the same address has no effect.
     pub fn listen_metrics(&self, listen: Listen) -> Result<(), Error> {
         self.metrics_server.listen(listen).map_err(Error::Metrics)
     }
 
-    /// Where the health server listens; `None` if it is off or still tries to.
+    /// The address of the health server; `None` if it is disabled or not open yet.
     pub fn healthz_address(&self) -> Option<SocketAddr> {
         self.healthz_server.address()
     }
@@ -133,43 +133,43 @@ impl Status {
         self.metrics_server.address()
     }
 
-    /// The configuration changed.
+    /// Replaces the configuration on the pages.
     pub fn set_pages(&self, pages: Pages) {
-        *self.site.pages.lock().expect("nobody panics while replacing pages") = Arc::new(pages);
+        *self.site.pages.lock().expect("the lock is not poisoned") = Arc::new(pages);
     }
 
     pub fn set_build(&self, build: Build) {
         self.metrics.set_build(&build);
-        *self.site.build.lock().expect("nobody panics while replacing a version") = build;
+        *self.site.build.lock().expect("the lock is not poisoned") = build;
     }
 
-    /// Asks this before each page `/metrics`.
-    pub fn before_scrape(&self, tell: BeforeScrape) {
-        self.site.scrape.set_before(tell);
+    /// Sets a callback that runs before each scrape of `/metrics`.
+    pub fn before_scrape(&self, callback: BeforeScrape) {
+        self.site.scrape.set_before(callback);
     }
 
-    /// A change asks for a sync.
+    /// A change needs a sync.
     pub fn sync_queued(&self) {
         Family::BOTH.iter().for_each(|family| self.health.queued(*family));
         self.metrics.sync_queued();
     }
 
-    /// All that was asked for is in the kernel.
+    /// All pending changes are in the kernel.
     pub fn synced(&self, synced: &Synced) {
         Family::BOTH.iter().for_each(|family| self.health.synced(*family));
         self.metrics.synced(synced);
     }
 
-    /// The kernel refused; the daemon tries again.
+    /// A sync failed; the daemon retries.
     pub fn sync_failed(&self) {
         self.metrics.sync_failed();
     }
 
-    /// Follows a plan that is in the kernel: its health-check ports are opened and closed, and its size is shown. The
-    /// failures are for the log and for events; they are tried again with the next plan.
+    /// Follows a plan that is in the kernel: opens and closes its health check ports, and exports its size. Failures
+    /// are returned for the log and for Events; they are retried with the next plan.
     pub fn follow(&self, plan: &Plan) -> Vec<HealthCheckFailure> {
-        *self.plan.lock().expect("nobody panics while publishing a plan") = plan.clone();
-        let mut ports = self.health_check_ports.lock().expect("nobody panics while opening a port");
+        *self.plan.lock().expect("the lock is not poisoned") = plan.clone();
+        let mut ports = self.health_check_ports.lock().expect("the lock is not poisoned");
         let failures = ports.follow(plan);
         for family in Family::BOTH {
             let failed = failures.iter().filter(|failure| Family::of(failure.address.ip()) == family).count();

@@ -1,4 +1,4 @@
-//! Opening a port.
+//! Opens ports.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 
@@ -7,19 +7,19 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 const BACKLOG: i32 = 128;
 
-/// Opens the port for clients of the address's own family alone.
+/// Opens the port for the family of the address alone.
 pub(crate) fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     open_socket(address, true).map_err(Into::into)
 }
 
-/// Opens the port; the address that means every address means those of both families, as it does in Go.
+/// Opens the port; the unspecified address covers both families, as in Go.
 pub(crate) fn open_for_both(address: SocketAddr) -> std::io::Result<TcpListener> {
     if !address.ip().is_unspecified() {
         return open(address);
     }
     let every = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port());
     match open_socket(every, false) {
-        // The machine does without IPv6.
+        // The machine has no IPv6.
         Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) if address.is_ipv4() => open(address),
         opened => opened.map_err(Into::into),
     }

@@ -1,4 +1,4 @@
-//! The health-check node ports: how load balancers learn which nodes serve a Service.
+//! Health check node ports, by which load balancers learn which nodes serve a Service.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::server::{Answer, Handler, Serving, answer};
 
 const WEIGHT: &str = "x-load-balancing-endpoint-weight";
 
-/// A health-check port that could not be opened. It is tried again with every sync.
+/// A health check port that could not be opened. It is retried with every sync.
 #[derive(Debug)]
 pub struct HealthCheckFailure {
     pub service: ServiceName,
@@ -33,14 +33,14 @@ impl fmt::Display for HealthCheckFailure {
     }
 }
 
-/// What one port says, and about whom. A port that another Service takes over stays open.
+/// The Service and the number of endpoints that a port reports. A port that another Service takes over stays open.
 type Subject = (ServiceName, usize);
 
 pub(crate) struct HealthCheckPorts {
     health: Health,
     handle: Handle,
     open: BTreeMap<SocketAddr, OpenPort>,
-    /// The plan that the open ports are those of; `None` if some of them could not be opened.
+    /// The plan behind the open ports; `None` if some of them could not be opened.
     followed: Option<Followed>,
 }
 
@@ -54,7 +54,7 @@ impl HealthCheckPorts {
         Self { health, handle, open: BTreeMap::new(), followed: None }
     }
 
-    /// Opens and closes ports until they are those of the plan, and tells which ones failed.
+    /// Opens and closes ports to match the plan, and returns the failures.
     pub(crate) fn follow(&mut self, plan: &Plan) -> Vec<HealthCheckFailure> {
         if self.followed.as_ref().is_some_and(|followed| followed.is_same(plan)) {
             return Vec::new();
@@ -69,7 +69,7 @@ impl HealthCheckPorts {
         let mut failures = Vec::new();
         for (address, subject) in wanted {
             if let Some(open) = self.open.get(&address) {
-                *open.subject.lock().expect("nobody panics while answering") = subject;
+                *open.subject.lock().expect("the lock is not poisoned") = subject;
                 continue;
             }
             let service = subject.0.clone();
@@ -93,7 +93,7 @@ impl HealthCheckPorts {
     }
 }
 
-/// What of a plan decides about ports.
+/// The part of a plan that decides about ports.
 struct Followed {
     checks: OrdMap<(ServiceName, Family), HealthCheck>,
     node: Arc<NodePlan>,
@@ -104,13 +104,14 @@ impl Followed {
         Self { checks: plan.health_checks.clone(), node: plan.node.clone() }
     }
 
-    /// Nearly every change is about something else, and costs next to nothing here.
+    /// Nearly every change concerns something else, and costs next to nothing here.
     fn is_same(&self, plan: &Plan) -> bool {
         Arc::ptr_eq(&self.node, &plan.node) && self.checks.diff(&plan.health_checks).next().is_none()
     }
 }
 
-/// Which ports to hold open. The API server gives no number twice; should it happen, the first name has it.
+/// The ports to hold open. The API server allocates each number once; of two Services with the same number, the first
+/// name wins.
 fn wanted(plan: &Plan) -> BTreeMap<SocketAddr, Subject> {
     let mut wanted = BTreeMap::new();
     for ((service, family), HealthCheck { port, local_endpoints }) in &plan.health_checks {
@@ -121,7 +122,7 @@ fn wanted(plan: &Plan) -> BTreeMap<SocketAddr, Subject> {
     wanted
 }
 
-/// The same addresses that serve node ports.
+/// The addresses that serve node ports.
 fn addresses(node: &NodePlan, family: Family) -> Vec<IpAddr> {
     match &node.family(family).node_ports {
         NodePortMatch::Only(addresses) => addresses.to_vec(),
@@ -130,16 +131,16 @@ fn addresses(node: &NodePlan, family: Family) -> Vec<IpAddr> {
     }
 }
 
-/// Any path and any method will do, as with kube-proxy. Whether the node is on its way out is not asked here.
+/// Any path and method is accepted, as in kube-proxy. The removal of the node is not considered here.
 fn handler(health: Health, subject: Arc<Mutex<Subject>>) -> Handler {
     Arc::new(move |_| {
-        let (service, local_endpoints) = subject.lock().expect("nobody panics while answering").clone();
-        let answer = say(&service, local_endpoints, health.is_healthy());
+        let (service, local_endpoints) = subject.lock().expect("the lock is not poisoned").clone();
+        let answer = respond(&service, local_endpoints, health.is_healthy());
         Box::pin(std::future::ready(answer))
     })
 }
 
-fn say(service: &ServiceName, local_endpoints: usize, is_healthy: bool) -> Answer {
+fn respond(service: &ServiceName, local_endpoints: usize, is_healthy: bool) -> Answer {
     let is_good = local_endpoints > 0 && is_healthy;
     let status = if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let (namespace, name) = (quoted(&service.namespace), quoted(&service.name));

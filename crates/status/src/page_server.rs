@@ -1,4 +1,4 @@
-//! A server of pages at an address that the configuration names and may change.
+//! A page server on a configurable address that may change at runtime.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,12 +9,12 @@ use tokio::runtime::Handle;
 use crate::listen;
 use crate::server::{Handler, Serving};
 
-/// Where to listen, and what it means when that fails.
+/// The address to listen on, and how a failure is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listen {
-    /// `None` turns the server off.
+    /// `None` disables the server.
     pub address: Option<SocketAddr>,
-    /// A port that cannot be opened is an error, and not something to try again.
+    /// Whether a port that cannot be opened is an error, instead of being retried.
     pub must_succeed: bool,
 }
 
@@ -30,20 +30,20 @@ impl PageServer {
         Self { name, handler, handle, current: Mutex::default() }
     }
 
-    /// Moves to another address; at the same one nothing happens.
+    /// Moves to another address; the same address has no effect.
     pub(crate) fn listen(&self, wanted: Listen) -> io::Result<()> {
-        let mut current = self.current.lock().expect("nobody panics while opening a port");
+        let mut current = self.current.lock().expect("the lock is not poisoned");
         if current.1.is_some() && current.0.address == wanted.address {
             return Ok(());
         }
-        // The old port is closed first: the new address may be the same port on more of the node's addresses.
+        // The old port is closed first: the new address may be the same port on more addresses.
         *current = (wanted, None);
         current.1 = wanted.address.map(|address| self.open(address, wanted.must_succeed)).transpose()?;
         Ok(())
     }
 
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        self.current.lock().expect("nobody panics while opening a port").1.as_ref().and_then(Serving::address)
+        self.current.lock().expect("the lock is not poisoned").1.as_ref().and_then(Serving::address)
     }
 
     fn open(&self, address: SocketAddr, must_succeed: bool) -> io::Result<Serving> {
@@ -53,7 +53,7 @@ impl PageServer {
             Ok(listener) => Serving::start(listener, self.handler.clone(), &self.handle),
             Err(error) if must_succeed => Err(error),
             Err(error) => {
-                tracing::error!("{error}; trying again until it succeeds");
+                tracing::error!("{error}; retrying in the background");
                 Ok(Serving::start_later(Box::new(open), self.handler.clone(), &self.handle))
             }
         }

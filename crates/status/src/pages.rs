@@ -12,40 +12,40 @@ use crate::healthz::JSON;
 use crate::metrics::{Build, CONTENT_TYPE, Metrics, Scrape};
 use crate::server::{Answer, Handler, answer, not_found, text};
 
-const WARNING: &str = "This page is for people who look for a fault. Its form may change at any time.";
+const WARNING: &str = "This page is intended for debugging. Its format may change at any time.";
 const LISTED: &str = "/configz /flagz /healthz /metrics /proxyMode";
-/// A number is short; what is longer is no number.
-const LONGEST_BODY: usize = 1024;
+/// The largest accepted body: a number is short.
+const MAX_BODY: usize = 1024;
 
-/// Sets how much is logged, and says so, or says why not.
+/// Sets the log verbosity, and returns a confirmation or an error for the client.
 pub type SetVerbosity = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
-/// What the configuration says on the pages. Replaced as a whole when the configuration changes.
+/// The configuration on the pages. Replaced as a whole when the configuration changes.
 #[derive(Clone)]
 pub struct Pages {
-    /// The configuration in effect, as kube-proxy shows it: one object under the name of its API group.
+    /// The effective configuration in kube-proxy's format: one object under the name of its API group.
     pub configz: serde_json::Value,
     /// Every flag with its value.
     pub flagz: Vec<(String, String)>,
-    /// Whether `/debug/` is there (`enableProfiling`).
+    /// Whether `/debug/` is served (`enableProfiling`).
     pub profiling: bool,
     pub set_verbosity: SetVerbosity,
 }
 
 impl Default for Pages {
     fn default() -> Self {
-        let refuse = |_: &str| Err("the verbosity cannot be changed while running".to_owned());
+        let refuse = |_: &str| Err("the verbosity cannot be changed at runtime".to_owned());
         Self { configz: serde_json::json!({}), flagz: Vec::new(), profiling: false, set_verbosity: Arc::new(refuse) }
     }
 }
 
-/// Everything that the pages are made from.
+/// Everything that the pages are rendered from.
 pub(crate) struct Site {
     pub(crate) pages: Mutex<Arc<Pages>>,
     pub(crate) build: Mutex<Build>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) scrape: Arc<Scrape>,
-    /// One page is made at a time: making it takes a thread.
+    /// One page is rendered at a time, because that takes a thread.
     pub(crate) scraping: Arc<Semaphore>,
     pub(crate) clock: Clock,
     pub(crate) start: Moment,
@@ -75,7 +75,7 @@ impl Site {
     }
 
     async fn scraped(&self) -> Answer {
-        let turn = self.scraping.clone().acquire_owned().await.expect("nobody closes it");
+        let turn = self.scraping.clone().acquire_owned().await.expect("the semaphore is never closed");
         let scrape = self.scrape.clone();
         let page = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -83,7 +83,7 @@ impl Site {
         });
         match page.await {
             Ok(page) => answer(StatusCode::OK, CONTENT_TYPE, page),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("making the page failed: {error}\n")),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("rendering the page failed: {error}\n")),
         }
     }
 
@@ -104,12 +104,12 @@ impl Site {
         if request.method() != Method::PUT {
             return text(StatusCode::NOT_ACCEPTABLE, "send the new verbosity as the body of a PUT\n");
         }
-        let body = match Limited::new(request.into_body(), LONGEST_BODY).collect().await {
+        let body = match Limited::new(request.into_body(), MAX_BODY).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) => return text(StatusCode::BAD_REQUEST, format!("reading the request's body: {error}\n")),
+            Err(error) => return text(StatusCode::BAD_REQUEST, format!("reading the request body: {error}\n")),
         };
         match (self.pages().set_verbosity)(String::from_utf8_lossy(&body).trim()) {
-            Ok(said) => text(StatusCode::OK, said),
+            Ok(answer) => text(StatusCode::OK, answer),
             Err(why) => text(StatusCode::BAD_REQUEST, why),
         }
     }
@@ -133,11 +133,11 @@ impl Site {
     }
 
     fn pages(&self) -> Arc<Pages> {
-        self.pages.lock().expect("nobody panics while replacing pages").clone()
+        self.pages.lock().expect("the lock is not poisoned").clone()
     }
 
     fn build(&self) -> Build {
-        self.build.lock().expect("nobody panics while replacing a version").clone()
+        self.build.lock().expect("the lock is not poisoned").clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Pages of plain text for parts of the program that have nothing to do with kube-proxy.
+//! Plain text pages for parts of the program that are unrelated to kube-proxy.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::metrics::CONTENT_TYPE;
 use crate::page_server::{Listen, PageServer};
 use crate::server::{Handler, answer, not_found};
 
-/// The status and the text of a path; `None` where there is no such page.
+/// The status and text of a path; `None` if there is no such page.
 pub type Respond = Arc<dyn Fn(&str) -> Option<(u16, String)> + Send + Sync>;
 
-/// Dropped, it closes.
-pub struct PlainServer(#[expect(dead_code, reason = "it serves for as long as it lives")] PageServer);
+/// Dropping it closes the port.
+pub struct PlainServer(#[expect(dead_code, reason = "it serves until it is dropped")] PageServer);
 
 impl PlainServer {
     pub fn start(name: &'static str, listen: Listen, respond: Respond, handle: &Handle) -> io::Result<Self> {

@@ -1,4 +1,4 @@
-//! Serving one open port over HTTP/1.1, without trusting those who connect.
+//! An HTTP/1.1 server for one port. Clients are not trusted.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,25 +21,25 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// For each port; one more, and the oldest is sent away.
-const MOST_CONNECTIONS: usize = 128;
-/// Whoever does not say what it wants in this time is sent away.
+/// Per port; beyond that, the oldest connection is closed.
+const MAX_CONNECTIONS: usize = 128;
+/// A connection without a complete request header is closed after this time.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection is for one request, and for so long at most; a client that does not read its answer loses it.
+/// A connection serves one request, within this time; a client that does not read the response is disconnected.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// The wait after the machine is out of sockets.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The backoff after an accept error, for example when the process is out of descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The wait before a port that could not be opened is tried again.
-const OPEN_AGAIN: Duration = Duration::from_secs(5);
+/// The delay before a retry to open a port.
+const OPEN_RETRY: Duration = Duration::from_secs(5);
 
-/// Opens a port, with an error that says which.
+/// Opens a port, with an error that names it.
 pub(crate) type Open = Box<dyn Fn() -> io::Result<TcpListener> + Send + Sync>;
 pub(crate) type Answer = Response<Full<Bytes>>;
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(crate) type Handler = Arc<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>;
 
-/// A port that is being served, or will be. Dropped, it closes at once, together with all its connections.
+/// A port that is served, or will be. Dropping it closes the port and all its connections.
 #[derive(Debug)]
 pub(crate) struct Serving {
     task: AbortHandle,
@@ -47,7 +47,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Serves a listener that does not block.
+    /// Serves a non-blocking listener.
     pub(crate) fn start(listener: TcpListener, handler: Handler, handle: &Handle) -> io::Result<Self> {
         let shared = Arc::new(OnceLock::from(listener.try_clone()?));
         let _context = handle.enter();
@@ -56,12 +56,12 @@ impl Serving {
         Ok(Self { task, listener: shared })
     }
 
-    /// Tries to open the port every now and then, for as long as it takes, and then serves it.
+    /// Retries to open the port until it succeeds, and then serves it.
     pub(crate) fn start_later(open: Open, handler: Handler, handle: &Handle) -> Self {
         let listener = Arc::new(OnceLock::new());
         let shared = listener.clone();
         let task = handle.spawn(async move {
-            let listener = open_at_last(&open, &shared).await;
+            let listener = open_with_retries(&open, &shared).await;
             accept_forever(listener, handler).await;
         });
         Self { task: task.abort_handle(), listener }
@@ -74,7 +74,7 @@ impl Serving {
 }
 
 impl Drop for Serving {
-    /// The task lets go of the port when its turn comes, and the next owner may not want to wait so long.
+    /// Closes the port at once: the task releases it only when it is polled, and the next owner may need it sooner.
     fn drop(&mut self) {
         self.task.abort();
         if let Some(listener) = self.listener.get() {
@@ -83,9 +83,9 @@ impl Drop for Serving {
     }
 }
 
-async fn open_at_last(open: &Open, shared: &OnceLock<TcpListener>) -> tokio::net::TcpListener {
+async fn open_with_retries(open: &Open, shared: &OnceLock<TcpListener>) -> tokio::net::TcpListener {
     loop {
-        tokio::time::sleep(OPEN_AGAIN).await;
+        tokio::time::sleep(OPEN_RETRY).await;
         let opened = open().and_then(|listener| {
             let clone = listener.try_clone()?;
             Ok((clone, tokio::net::TcpListener::from_std(listener)?))
@@ -95,7 +95,7 @@ async fn open_at_last(open: &Open, shared: &OnceLock<TcpListener>) -> tokio::net
                 _ = shared.set(clone);
                 return listener;
             }
-            Err(error) => tracing::error!("{error}; trying again in {OPEN_AGAIN:?}"),
+            Err(error) => tracing::error!("{error}; retrying in {OPEN_RETRY:?}"),
         }
     }
 }
@@ -106,17 +106,17 @@ async fn accept_forever(listener: tokio::net::TcpListener, handler: Handler) {
         tokio::select! {
             Some(_) = connections.tasks.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connections.admit(converse(stream, handler.clone())),
+                Ok((stream, _)) => connections.admit(serve_connection(stream, handler.clone())),
                 Err(error) => {
                     tracing::debug!("accepting a connection: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             },
         }
     }
 }
 
-/// Dropped, they end.
+/// Dropping them closes the connections.
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
@@ -124,19 +124,19 @@ struct Connections {
 }
 
 impl Connections {
-    /// Who asks and listens is done in no time. When there are too many, the oldest is most likely one that does not.
-    fn admit(&mut self, conversation: impl Future<Output = ()> + Send + 'static) {
-        if self.by_age.len() >= MOST_CONNECTIONS {
+    /// A well-behaved client is served quickly. With too many connections, the oldest is most likely a stuck one.
+    fn admit(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+        if self.by_age.len() >= MAX_CONNECTIONS {
             self.by_age.retain(|connection| !connection.is_finished());
         }
-        if self.by_age.len() >= MOST_CONNECTIONS {
+        if self.by_age.len() >= MAX_CONNECTIONS {
             self.by_age.pop_front().iter().for_each(AbortHandle::abort);
         }
-        self.by_age.push_back(self.tasks.spawn(conversation));
+        self.by_age.push_back(self.tasks.spawn(connection));
     }
 }
 
-async fn converse(stream: TcpStream, handler: Handler) {
+async fn serve_connection(stream: TcpStream, handler: Handler) {
     let service = service_fn(move |request| {
         let answer = handler(request);
         async move { Ok::<_, Infallible>(answer.await) }
@@ -149,8 +149,8 @@ async fn converse(stream: TcpStream, handler: Handler) {
         .serve_connection(TokioIo::new(stream), service);
     match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!("a client of a status page: {error}"),
-        Err(_) => tracing::debug!("a client of a status page took too long"),
+        Ok(Err(error)) => tracing::debug!("serving a status page: {error}"),
+        Err(_) => tracing::debug!("a client of a status page timed out"),
     }
 }
 

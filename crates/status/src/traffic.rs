@@ -1,4 +1,4 @@
-//! Traffic by Service and endpoint, as the kernel counted it: asked for when somebody looks, and not too often.
+//! Traffic counters of Services and endpoints, read from the kernel on scrapes, at a limited rate.
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
@@ -10,26 +10,26 @@ use portolan_plan::{PortKey, Reason};
 
 use crate::fold::Fold;
 
-/// Reading is expensive; whoever asks sooner gets what was read before.
+/// Reading is expensive; an earlier scrape gets the previous values.
 pub(crate) const READ_AT_MOST_EVERY: Duration = Duration::from_secs(5);
 
-/// Reads what the kernel has counted. May take its time: it runs on a thread of its own, and never twice at once.
+/// Reads the counters of the kernel. It may block: it runs on its own thread, and never concurrently.
 pub type ReadTraffic = Arc<dyn Fn() -> anyhow::Result<TrafficSample> + Send + Sync>;
 
-/// Everything that the kernel has counted since each counter began.
+/// All counters of the kernel, each since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficSample {
     pub services: Vec<(PortKey, Counters)>,
     pub endpoints: Vec<((PortKey, SocketAddr), Counters)>,
     /// Packets that were dropped or rejected.
     pub refusals: Vec<(Reason, Family, u64)>,
-    /// Pairs of a frontend and an endpoint that the kernel counts now.
+    /// Pairs of a frontend and an endpoint that the kernel counts.
     pub pairs: usize,
-    /// The kernel has no room for more pairs: new ones go uncounted.
+    /// The counter sets of the kernel are full: new pairs are not counted.
     pub is_full: bool,
-    /// Connections that the daemon itself carries now.
+    /// Connections that the daemon relays.
     pub carried: usize,
-    /// kube-proxy's counters of iptables mode; `None` where the kernel has none.
+    /// kube-proxy's counters of iptables mode; `None` if the kernel has none.
     pub invalid_dropped: Option<u64>,
     pub loopback_accepted: Option<u64>,
 }
@@ -45,16 +45,16 @@ pub struct Counters {
     pub relayed: Relayed,
 }
 
-/// What is counted only where the daemon itself carries connections.
+/// Counted only where the daemon relays connections itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Relayed {
     /// Endpoints that refused or did not answer in time.
     pub dial_errors: u64,
-    /// Further endpoints that were asked for that.
+    /// Dials to further endpoints because of that.
     pub retries: u64,
     /// Clients that no endpoint answered.
     pub failed: u64,
-    /// How often clients had to wait for others to end.
+    /// How often clients waited because of the connection limit.
     pub waits: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Volume {
 }
 
 impl Counters {
-    /// What was counted since `earlier`. A counter that is lower than before began anew in between.
+    /// The difference since `earlier`. A counter that is lower than before was reset in between.
     pub(crate) fn since(self, earlier: Self) -> Self {
         self.with(earlier, |now, before| if now < before { now } else { now - before })
     }
@@ -95,7 +95,7 @@ impl AddAssign for Counters {
     }
 }
 
-/// How many series of their own there may be; the rest share one.
+/// The number of separate series; the rest share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficLimits {
     pub service_ports: usize,
@@ -108,7 +108,7 @@ impl Default for TrafficLimits {
     }
 }
 
-/// The traffic that is shown.
+/// The exported traffic.
 #[derive(Debug)]
 pub(crate) struct Traffic {
     pub(crate) services: Fold<PortKey>,

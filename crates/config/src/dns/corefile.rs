@@ -1,10 +1,10 @@
-//! The Corefile: blocks of zones, in each a list of plugins.
+//! The Corefile: server blocks for zones, each with a list of plugins.
 
 use super::DnsDocument;
 use super::plugins;
 use crate::notice::Notice;
 
-/// One line, and what stands in braces behind it.
+/// One line, and the block in braces after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Directive {
     pub(super) line: usize,
@@ -26,7 +26,7 @@ impl Directive {
     }
 }
 
-/// What the file says, as far as it is supported, and what is not. Only a file that makes no sense is an error.
+/// The supported settings of the file, and notices for the others. Only a syntax error is an error.
 pub fn from_corefile(file: &str, text: &str) -> Result<(DnsDocument, Vec<Notice>), String> {
     let servers = parse(text).map_err(|(line, reason)| format!("{file}:{line}: {reason}"))?;
     let mut reader = Reader { file, document: DnsDocument::default(), notices: Vec::new() };
@@ -46,7 +46,7 @@ impl Reader<'_> {
         if is_root {
             self.listen(&server.words);
         }
-        // A block for a zone of its own, without our plugin, is a stub domain.
+        // A block for another zone without the kubernetes plugin is a stub domain.
         let has_cluster = server.block.iter().any(|plugin| plugin.name() == "kubernetes");
         if !is_root && !has_cluster {
             return plugins::stub(self, server);
@@ -67,7 +67,7 @@ impl Reader<'_> {
         self.notices.push(Notice::warning(format!("{file}:{line}: {words}: {why}")));
     }
 
-    pub(super) fn needless(&mut self, directive: &Directive, why: &str) {
+    pub(super) fn redundant(&mut self, directive: &Directive, why: &str) {
         let (file, line, words) = (self.file, directive.line, directive.words.join(" "));
         self.notices.push(Notice::info(format!("{file}:{line}: {words}: {why}")));
     }
@@ -79,9 +79,9 @@ fn is_root(key: &str) -> bool {
     matches!(key.split(':').next(), Some("." | ""))
 }
 
-type Mistake = (usize, String);
+type SyntaxError = (usize, String);
 
-fn parse(text: &str) -> Result<Vec<Directive>, Mistake> {
+fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
     let mut open: Vec<Vec<Directive>> = vec![Vec::new()];
     let mut heads: Vec<(usize, Vec<String>)> = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<Vec<Directive>, Mistake> {
         match words.last().map(String::as_str) {
             None => {}
             Some("}") if words.len() == 1 => {
-                let (line_of_head, words) = heads.pop().ok_or((line, "a brace closes that none has opened".into()))?;
+                let (line_of_head, words) = heads.pop().ok_or((line, "unexpected closing brace".into()))?;
                 let block = open.pop().unwrap_or_default();
                 push(&mut open, Directive { line: line_of_head, words, block });
             }
@@ -102,7 +102,7 @@ fn parse(text: &str) -> Result<Vec<Directive>, Mistake> {
         }
     }
     match heads.pop() {
-        Some((line, words)) => Err((line, format!("the brace behind {:?} is never closed", words.join(" ")))),
+        Some((line, words)) => Err((line, format!("the brace after {:?} is never closed", words.join(" ")))),
         None => Ok(open.pop().unwrap_or_default()),
     }
 }
@@ -113,7 +113,7 @@ fn push(open: &mut [Vec<Directive>], directive: Directive) {
     }
 }
 
-/// Words apart by blanks; quotes keep some together, and `#` ends the line.
+/// Words separated by white space; quotes group words, and `#` starts a comment.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();

@@ -1,6 +1,6 @@
-//! How the cluster's DNS is set up: one small YAML file, or the Corefile of a CoreDNS that is to be replaced.
+//! The configuration of cluster DNS: one small YAML file, or the Corefile of the CoreDNS that is replaced.
 //!
-//! Both become a [`DnsDocument`]: words that have been read, but not understood yet.
+//! Both are read into a [`DnsDocument`]: plain values that are validated later.
 
 mod corefile;
 mod plugins;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 pub use corefile::from_corefile;
 
-/// Everything may be left out; what that means is said where it is used.
+/// Every field is optional; defaults are applied where the values are used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DnsDocument {
@@ -23,13 +23,13 @@ pub struct DnsDocument {
     /// `disabled`, `insecure` or `verified`.
     pub pods: Option<String>,
     pub ignore_empty_service: bool,
-    /// Whether addresses are turned into names.
+    /// Whether PTR queries are answered.
     pub reverse: Option<bool>,
-    /// Whether names of the cluster domain that nobody has are asked for upstream.
+    /// Whether unknown names of the cluster domain are forwarded upstream.
     pub pass_unknown_names: bool,
     /// The same for addresses.
     pub pass_unknown_addresses: Option<bool>,
-    /// Addresses of DNS servers, or files like `/etc/resolv.conf` that name some.
+    /// Addresses of upstream DNS servers, or files in the format of `/etc/resolv.conf`.
     pub upstreams: Option<Vec<String>>,
     /// `random`, `round_robin` or `sequential`.
     pub upstream_policy: Option<String>,
@@ -37,16 +37,16 @@ pub struct DnsDocument {
     pub max_concurrent: Option<usize>,
     pub stub_domains: BTreeMap<String, Vec<String>>,
     pub cache: CacheDocument,
-    /// Lines as in `/etc/hosts`.
+    /// Lines in the format of `/etc/hosts`.
     pub hosts: Vec<String>,
     pub hosts_files: Vec<PathBuf>,
     pub hosts_ttl: Option<u32>,
     /// `off`, `pods` or `everybody`.
     pub autopath: Option<String>,
-    /// Questions a second that one client may ask.
+    /// Queries per second that one client may send.
     pub rate_limit: Option<u32>,
     pub log_queries: bool,
-    /// Seconds for which questions are still answered after the program was told to stop.
+    /// Seconds for which queries are still answered after a termination signal.
     pub lameduck: Option<u64>,
     pub health: Option<String>,
     pub ready: Option<String>,

@@ -1,4 +1,4 @@
-//! The plugins of CoreDNS that kubeadm's Corefile has, and those beside them that mean something here.
+//! The CoreDNS plugins of kubeadm's Corefile, and others with an equivalent here.
 
 use super::corefile::{Directive, Reader};
 use crate::span::parse_duration;
@@ -15,13 +15,13 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
         "log" => reader.document.log_queries = true,
         "autopath" => autopath(reader, plugin),
         "bind" => bind(reader, plugin),
-        "errors" => reader.needless(plugin, "errors are always in the log"),
-        "loadbalance" => reader.needless(plugin, "addresses always take turns"),
-        "reload" => reader.needless(plugin, "the file is read when the program starts; a rollout reads it again"),
-        "loop" => reader.needless(plugin, "a question that comes back is answered with SERVFAIL after its deadline"),
-        "multisocket" => reader.needless(plugin, "--threads decides how many sockets there are"),
-        "bufsize" => reader.needless(plugin, "answers by UDP have at most 1232 octets"),
-        "minimal" | "any" => reader.needless(plugin, "answers are minimal already"),
+        "errors" => reader.redundant(plugin, "errors are always logged"),
+        "loadbalance" => reader.redundant(plugin, "addresses always rotate"),
+        "reload" => reader.redundant(plugin, "the file is read at startup; restart to apply changes"),
+        "loop" => reader.redundant(plugin, "a forwarding loop ends with SERVFAIL after the deadline"),
+        "multisocket" => reader.redundant(plugin, "--threads sets the number of sockets"),
+        "bufsize" => reader.redundant(plugin, "UDP responses have at most 1232 octets"),
+        "minimal" | "any" => reader.redundant(plugin, "responses are always minimal"),
         _ => reader.unsupported(plugin, "this plugin is not supported and has no effect"),
     }
 }
@@ -55,14 +55,14 @@ fn kubernetes(reader: &mut Reader<'_>, plugin: &Directive) {
                 reader.unsupported(option, "use --kubeconfig or --master on the command line");
             }
             ("startup_timeout" | "apiserver_qps" | "apiserver_burst" | "apiserver_max_inflight", _) => {
-                reader.needless(option, "names are answered as soon as all of them are known");
+                reader.redundant(option, "queries are answered after the first sync");
             }
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
     }
 }
 
-/// Without zones it is for all of them.
+/// Without zones it applies to all zones.
 fn fallthrough(reader: &mut Reader<'_>, option: &Directive) {
     let zones = option.arguments();
     let is_reverse = |zone: &String| zone.ends_with("arpa");
@@ -85,12 +85,12 @@ fn forward(reader: &mut Reader<'_>, plugin: &Directive) {
     }
 }
 
-/// Servers that are asked in the clear: the others would be asked in the clear by mistake.
+/// Servers without TLS only: queries to the others would be sent in clear text by mistake.
 fn usable(reader: &mut Reader<'_>, plugin: &Directive, servers: &[String]) -> Vec<String> {
     let (plain, other): (Vec<&String>, Vec<&String>) =
         servers.iter().partition(|server| !server.contains("://") || server.starts_with("dns://"));
     if !other.is_empty() {
-        reader.unsupported(plugin, "only plain DNS servers can be asked; those with tls:// or https:// are left out");
+        reader.unsupported(plugin, "only plain DNS upstreams are supported; those with tls:// or https:// are ignored");
     }
     plain.into_iter().map(|server| server.trim_start_matches("dns://").to_owned()).collect()
 }
@@ -103,7 +103,7 @@ fn forward_options(reader: &mut Reader<'_>, plugin: &Directive) {
             ("prefer_udp", _) => {}
             ("max_concurrent", Some(most)) => reader.document.max_concurrent = most.parse().ok(),
             ("health_check" | "max_fails" | "expire", _) => {
-                reader.needless(option, "a server that fails twice is probed twice a second until it answers");
+                reader.redundant(option, "an upstream that fails twice is probed twice a second until it answers");
             }
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
@@ -128,7 +128,7 @@ fn cache(reader: &mut Reader<'_>, plugin: &Directive) {
                 let time = option.argument().and_then(|text| parse_duration(text).ok());
                 cache.serve_stale = Some(time.map_or(3600, |time| time.as_secs()));
             }
-            "disable" => reader.needless(option, "names of the cluster are never cached: they are known"),
+            "disable" => reader.redundant(option, "cluster names are never cached"),
             _ => reader.unsupported(option, "this option is not supported and has no effect"),
         }
     }
@@ -144,7 +144,7 @@ fn hosts(reader: &mut Reader<'_>, plugin: &Directive) {
         match (option.name(), option.argument()) {
             ("fallthrough", None) => {}
             ("ttl", Some(ttl)) => reader.document.hosts_ttl = ttl.parse().ok(),
-            ("reload" | "no_reverse", _) => reader.needless(option, "names of addresses are not made from this list"),
+            ("reload" | "no_reverse", _) => reader.redundant(option, "PTR records are not made from this list"),
             (address, Some(_)) if address.parse::<std::net::IpAddr>().is_ok() => {
                 reader.document.hosts.push(option.words.join(" "));
             }
@@ -172,7 +172,7 @@ fn bind(reader: &mut Reader<'_>, plugin: &Directive) {
     }
 }
 
-/// A server block of its own for a zone: `example.org:53 { forward . 10.0.0.1 }`.
+/// A separate server block for a zone: `example.org:53 { forward . 10.0.0.1 }`.
 pub(super) fn stub(reader: &mut Reader<'_>, server: &Directive) {
     let Some(forward) = server.block.iter().find(|plugin| plugin.name() == "forward") else {
         return reader.unsupported(server, "a block without kubernetes and without forward has no effect");
@@ -185,6 +185,6 @@ pub(super) fn stub(reader: &mut Reader<'_>, server: &Directive) {
     for plugin in
         server.block.iter().filter(|it| !matches!(it.name(), "forward" | "cache" | "errors" | "loop" | "reload"))
     {
-        reader.unsupported(plugin, "in a block of its own only forward and cache are supported");
+        reader.unsupported(plugin, "in a separate server block only forward and cache are supported");
     }
 }

@@ -10,7 +10,7 @@ use portolan_kernel::links::link_exists;
 use portolan_model::Family;
 
 use super::objects::{Key, Server, Value};
-use super::sets::{SetKind, SetName, set_protocol};
+use super::sets::{SetKind, SetName};
 use super::{DEVICE, Ipvs, IpvsKernel};
 use crate::tables::Contents;
 use crate::{Error, Objects};
@@ -96,7 +96,7 @@ impl Entries {
     /// Whether a virtual server is one of ours, or of a kube-proxy.
     pub(crate) fn name(&self, server: Server) -> bool {
         let address = server.address.ip();
-        let entry = Entry::IpPort(address, set_protocol(server.protocol), server.address.port());
+        let entry = Entry::IpPort(address, server.protocol, server.address.port());
         let has = |kind, entry| {
             let name = SetName { family: Family::of(address), kind };
             self.0.get(&name).is_some_and(|entries| entries.contains(&entry))

@@ -11,7 +11,7 @@ use portolan_plan::{
 
 use super::Ipvs;
 use super::objects::{Key, Server, Value};
-use super::sets::{SetKind, SetName, set_protocol};
+use super::sets::{SetKind, SetName};
 
 /// Every destination is as likely as the others.
 const WEIGHT: u32 = 1;
@@ -48,7 +48,7 @@ impl Port<'_> {
     }
 
     fn entry(&self, address: IpAddr, port: u16) -> Entry {
-        Entry::IpPort(address, set_protocol(self.service.protocol()), port)
+        Entry::IpPort(address, self.service.protocol(), port)
     }
 
     /// An address that the node has anyway stays where it is: on the device, too, it would be lost to the node with the
@@ -97,7 +97,7 @@ impl Port<'_> {
 
     fn sources(&mut self, frontend: &Frontend, address: IpAddr, port: u16) {
         let Some(ranges) = &frontend.sources else { return };
-        let protocol = set_protocol(self.service.protocol());
+        let protocol = self.service.protocol();
         self.enter(SetKind::LoadBalancerFirewall, self.entry(address, port));
         for range in ranges {
             match *range == IpNet::from(address) {
@@ -129,7 +129,7 @@ impl Port<'_> {
     }
 
     fn hairpins(&mut self) {
-        let protocol = set_protocol(self.service.protocol());
+        let protocol = self.service.protocol();
         let reached = [Pool::Cluster, Pool::Local]
             .into_iter()
             .filter(|pool| self.service.frontends.iter().any(|frontend| frontend.routes.use_pool(*pool)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use portolan_kernel::ipset::{SetProtocol, SetType};
+use portolan_kernel::ipset::SetType;
 use portolan_model::{Family, Protocol};
 
 /// The kernel's limit for names of sets, to which kube-proxy cuts them.
@@ -128,14 +128,6 @@ impl fmt::Display for SetName {
         let base = self.kind.base_name();
         let room = base.len().min(LONGEST_NAME - prefix.len());
         write!(formatter, "{prefix}{}", &base[..room])
-    }
-}
-
-pub(super) fn set_protocol(protocol: Protocol) -> SetProtocol {
-    match protocol {
-        Protocol::Tcp => SetProtocol::Tcp,
-        Protocol::Udp => SetProtocol::Udp,
-        Protocol::Sctp => SetProtocol::Sctp,
     }
 }
 

@@ -10,7 +10,7 @@ use super::elements::ElementKey;
 use super::objects::{Chain, Key, Value};
 use super::read::read_table;
 use super::sets::SetName;
-use super::{Nftables, TABLE, table_family};
+use super::{Nftables, TABLE};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 /// How often everything is read in the hope that nobody writes meanwhile.
@@ -108,7 +108,7 @@ impl NftablesKernel {
 
     fn forget_clients_of(&mut self, family: Family, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
         let mut stale = Vec::new();
-        self.handle.elements(table_family(family), TABLE, SetName::Affinity.name(), &mut |element| {
+        self.handle.elements(family, TABLE, SetName::Affinity.name(), &mut |element| {
             if client_choice(family, &element).is_none_or(|choice| !keeps(&choice)) {
                 stale.push(element);
             }
@@ -122,7 +122,7 @@ impl NftablesKernel {
     /// One at a time, because an entry that times out in between would make the kernel refuse all.
     fn forget_client(&mut self, family: Family, element: &portolan_kernel::nftables::Element) -> Result<(), Error> {
         let mut batch = Batch::new();
-        batch.delete_elements(table_family(family), TABLE, SetName::Affinity.name(), std::iter::once(element));
+        batch.delete_elements(family, TABLE, SetName::Affinity.name(), std::iter::once(element));
         match self.commit(batch) {
             Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
             other => other,
@@ -143,7 +143,7 @@ fn client_choice(family: Family, element: &portolan_kernel::nftables::Element) -
 
 /// Adding first makes the deletion work in a family that has no table yet.
 fn replace_tables(batch: &mut Batch) {
-    for family in Family::BOTH.map(table_family) {
+    for family in Family::BOTH {
         batch.add_table(family, TABLE);
         batch.delete_table(family, TABLE);
     }
@@ -154,10 +154,10 @@ fn write_change(batch: &mut Batch, change: &Change<Nftables>) {
     add_tables_and_sets(batch, change);
     add_chains(batch, change);
     elements(batch, &change.removed, |batch, family, set, elements| {
-        batch.delete_elements(table_family(family), TABLE, set.name(), elements);
+        batch.delete_elements(family, TABLE, set.name(), elements);
     });
     elements(batch, &change.added, |batch, family, set, elements| {
-        batch.add_elements(table_family(family), TABLE, set.name(), elements);
+        batch.add_elements(family, TABLE, set.name(), elements);
     });
     remove_chains_and_sets(batch, change);
 }
@@ -165,12 +165,12 @@ fn write_change(batch: &mut Batch, change: &Change<Nftables>) {
 fn add_tables_and_sets(batch: &mut Batch, change: &Change<Nftables>) {
     for family in Family::BOTH {
         if change.added.keys().any(|key| matches!(key, Key::Set(it, _) | Key::Chain(it, _) if *it == family)) {
-            batch.add_table(table_family(family), TABLE);
+            batch.add_table(family, TABLE);
         }
     }
     for (key, value) in &change.added {
         if let (Key::Set(family, name), Value::Set(spec)) = (key, value) {
-            batch.add_set(table_family(*family), TABLE, name, spec);
+            batch.add_set(*family, TABLE, name, spec);
         }
     }
 }
@@ -178,7 +178,7 @@ fn add_tables_and_sets(batch: &mut Batch, change: &Change<Nftables>) {
 /// All chains come before any rule, because rules name chains.
 fn add_chains(batch: &mut Batch, change: &Change<Nftables>) {
     for (family, name, chain) in chains(&change.added) {
-        let (family, key) = (table_family(family), Key::Chain(family, name.into()));
+        let key = Key::Chain(family, name.into());
         match change.removed.get(&key) {
             Some(Value::Chain(old)) if old.hook == chain.hook => batch.flush_chain(family, TABLE, name),
             Some(_) => {
@@ -191,7 +191,7 @@ fn add_chains(batch: &mut Batch, change: &Change<Nftables>) {
     }
     for (family, name, chain) in chains(&change.added) {
         for rule in &chain.rules {
-            batch.add_rule(table_family(family), TABLE, name, &rule.expressions, rule.comment.as_deref());
+            batch.add_rule(family, TABLE, name, &rule.expressions, rule.comment.as_deref());
         }
     }
 }
@@ -200,14 +200,14 @@ fn remove_chains_and_sets(batch: &mut Batch, change: &Change<Nftables>) {
     let gone = |family: Family, name: &str| !change.added.contains_key(&Key::Chain(family, name.into()));
     let removed: Vec<_> = chains(&change.removed).filter(|(family, name, _)| gone(*family, name)).collect();
     for (family, name, _) in &removed {
-        batch.flush_chain(table_family(*family), TABLE, name);
+        batch.flush_chain(*family, TABLE, name);
     }
     for (family, name, _) in &removed {
-        batch.delete_chain(table_family(*family), TABLE, name);
+        batch.delete_chain(*family, TABLE, name);
     }
     for key in change.removed.keys() {
         if let Key::Set(family, name) = key {
-            batch.delete_set(table_family(*family), TABLE, name);
+            batch.delete_set(*family, TABLE, name);
         }
     }
 }

@@ -3,7 +3,7 @@
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
 
-use super::{TABLE, table_family};
+use super::TABLE;
 use crate::Error;
 
 /// The base chains that translate new connections.
@@ -13,7 +13,7 @@ const NAT_CHAINS: [&str; 2] = ["nat-prerouting", "nat-output"];
 pub(super) fn remove_table(handle: &mut Handle, family: Family) -> Result<(), Error> {
     flush_nat_chains(handle, family)?;
     let mut batch = Batch::new();
-    batch.delete_table(table_family(family), TABLE);
+    batch.delete_table(family, TABLE);
     Ok(handle.commit(batch)?)
 }
 
@@ -22,7 +22,7 @@ pub(super) fn remove_table(handle: &mut Handle, family: Family) -> Result<(), Er
 /// may have other chains.
 fn flush_nat_chains(handle: &mut Handle, family: Family) -> Result<(), Error> {
     let mut batch = Batch::new();
-    NAT_CHAINS.iter().for_each(|chain| batch.flush_chain(table_family(family), TABLE, chain));
+    NAT_CHAINS.iter().for_each(|chain| batch.flush_chain(family, TABLE, chain));
     match handle.commit(batch) {
         Err(error) if error.is_absent() => Ok(()),
         outcome => Ok(outcome?),

@@ -6,11 +6,11 @@ use portolan_kernel::nftables::{Batch, Count, Element, ElementData, Nftables as 
 use portolan_model::Family;
 use portolan_plan::Refusal;
 
+use super::TABLE;
 use super::apply::NftablesKernel;
 use super::chains::refusal_name;
 use super::elements::{Bytes, Reader};
 use super::sets::{COUNTED_SIZE, SetName};
-use super::{TABLE, table_family};
 use crate::Error;
 use crate::traffic::{CountTraffic, Counts, Pair, Usage};
 
@@ -21,7 +21,7 @@ impl CountTraffic for NftablesKernel {
             for set in SetName::COUNTED {
                 read_pairs(self.handle(), family, set, &mut counts.pairs)?;
             }
-            for (chain, count) in self.handle().rule_counts(table_family(family), TABLE)? {
+            for (chain, count) in self.handle().rule_counts(family, TABLE)? {
                 let refusal = Refusal::ALL.into_iter().find(|refusal| *refusal_name(*refusal) == *chain);
                 counts.refusals.extend(refusal.map(|refusal| ((family, refusal), count)));
             }
@@ -38,7 +38,7 @@ impl CountTraffic for NftablesKernel {
                     Family::of(pair.destination) == family && part(*usage, set) != Count::default()
                 };
                 let elements = pairs.iter().filter(here).map(|(pair, _)| element(pair));
-                batch.delete_elements(table_family(family), TABLE, set.name(), elements);
+                batch.delete_elements(family, TABLE, set.name(), elements);
             }
         }
         match self.commit(batch) {
@@ -54,7 +54,7 @@ fn read_pairs(
     set: SetName,
     pairs: &mut HashMap<Pair, Usage>,
 ) -> Result<(), Error> {
-    handle.element_counts(table_family(family), TABLE, set.name(), &mut |key, count| {
+    handle.element_counts(family, TABLE, set.name(), &mut |key, count| {
         if let Some(pair) = decode(family, key) {
             put(pairs.entry(pair).or_default(), set, count);
         }

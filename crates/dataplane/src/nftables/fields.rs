@@ -4,7 +4,6 @@ use portolan_kernel::nftables::{ConntrackKey, Expression, MetaKey, PayloadBase, 
 use portolan_model::Family;
 
 use super::kinds::Kind;
-use super::table_family;
 
 /// Something of a packet that can be part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ impl Field {
     }
 
     pub(super) fn text(self, family: Family) -> String {
-        let ip = table_family(family);
+        let ip = family.nft_name();
         match self {
             Self::Source => format!("{ip} saddr"),
             Self::Destination => format!("{ip} daddr"),

@@ -5,7 +5,7 @@ use std::fmt;
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
 
-use super::{NAME, TABLE, cleanup, table_family};
+use super::{NAME, TABLE, cleanup};
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 
 /// The table of kube-proxy's nftables mode, in both families.
@@ -37,7 +37,7 @@ impl ProxyTable {
     }
 
     fn exists(&self, handle: &mut Handle) -> Outcome<bool> {
-        let tables = handle.tables(table_family(self.family)).map_err(|error| self.failure("reading", error))?;
+        let tables = handle.tables(self.family).map_err(|error| self.failure("reading", error))?;
         Ok(tables.iter().any(|name| name == self.name()))
     }
 
@@ -45,7 +45,7 @@ impl ProxyTable {
         let mut any = false;
         for map in self.maps() {
             handle
-                .elements(table_family(self.family), self.name(), map, &mut |_| any = true)
+                .elements(self.family, self.name(), map, &mut |_| any = true)
                 .map_err(|error| self.failure("reading", error))?;
         }
         Ok(any)
@@ -58,7 +58,7 @@ impl ProxyTable {
 
 impl fmt::Display for ProxyTable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "table {} {}", table_family(self.family), self.name())
+        write!(formatter, "table {} {}", self.family.nft_name(), self.name())
     }
 }
 
@@ -104,7 +104,7 @@ impl Place for ProxyTable {
 /// A table that another transaction deleted first is gone all the same.
 fn remove_kube_proxys(handle: &mut Handle, family: Family) -> Result<(), crate::Error> {
     let mut batch = Batch::new();
-    batch.delete_table(table_family(family), KUBE_PROXY);
+    batch.delete_table(family, KUBE_PROXY);
     match handle.commit(batch) {
         Err(error) if error.is_absent() => Ok(()),
         outcome => Ok(outcome?),

@@ -7,7 +7,7 @@ use portolan_model::Family;
 
 use super::objects::{Chain, Key, Value, hook_text};
 use super::sets::{Data, SetName};
-use super::{Nftables, TABLE, table_family};
+use super::{Nftables, TABLE};
 use crate::Objects;
 
 pub fn listing(objects: &Objects<Nftables>) -> String {
@@ -30,7 +30,7 @@ fn table(objects: &Objects<Nftables>, family: Family) -> String {
     let sets = SetName::ALL.into_iter().filter(is_there);
     let sets = sets.map(|set| set_block(set, family, elements.get(&set).map_or(&[], Vec::as_slice)));
     let blocks: Vec<String> = sets.chain(blocks).collect();
-    format!("table {} {TABLE} {{\n{}}}\n", table_family(family), blocks.join("\n"))
+    format!("table {} {TABLE} {{\n{}}}\n", family.nft_name(), blocks.join("\n"))
 }
 
 fn set_block(set: SetName, family: Family, elements: &[String]) -> String {

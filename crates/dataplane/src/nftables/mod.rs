@@ -32,7 +32,6 @@ mod way;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use portolan_kernel::nftables::Family as TableFamily;
 use portolan_model::Family;
 use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
 
@@ -107,12 +106,5 @@ impl Dataplane for Nftables {
 
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
         trace::trace(objects, node, packet)
-    }
-}
-
-fn table_family(family: Family) -> TableFamily {
-    match family {
-        Family::V4 => TableFamily::Ip,
-        Family::V6 => TableFamily::Ip6,
     }
 }

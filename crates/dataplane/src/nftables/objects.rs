@@ -10,7 +10,6 @@ use portolan_model::Family;
 use super::elements::ElementKey;
 use super::rules::Rule;
 use super::sets::SetName;
-use super::table_family;
 use super::way::Way;
 
 /// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
@@ -59,10 +58,10 @@ pub struct Chain {
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Set(family, name) => write!(formatter, "set {} {name}", table_family(*family)),
-            Self::Chain(family, name) => write!(formatter, "chain {} {name}", table_family(*family)),
+            Self::Set(family, name) => write!(formatter, "set {} {name}", family.nft_name()),
+            Self::Chain(family, name) => write!(formatter, "chain {} {name}", family.nft_name()),
             Self::Element(family, set, key) => {
-                write!(formatter, "element {} {} {key}", table_family(*family), set.name())
+                write!(formatter, "element {} {} {key}", family.nft_name(), set.name())
             }
         }
     }

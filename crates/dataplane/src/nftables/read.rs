@@ -10,7 +10,7 @@ use super::codec::decode;
 use super::objects::{Chain, Key, Value};
 use super::rules::Rule;
 use super::sets::SetName;
-use super::{Nftables, TABLE, table_family};
+use super::{Nftables, TABLE};
 use crate::{Error, Objects};
 
 /// Sets that belong to one rule have such names; they come and go with the rule.
@@ -20,7 +20,7 @@ const ANONYMOUS: &str = "__";
 pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<bool, Error> {
     read_chains(handle, family, objects)?;
     let mut is_ours = true;
-    for (name, spec) in handle.sets(table_family(family), TABLE)? {
+    for (name, spec) in handle.sets(family, TABLE)? {
         if name.starts_with(ANONYMOUS) {
             continue;
         }
@@ -37,10 +37,10 @@ pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Obje
 
 fn read_chains(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<(), Error> {
     let mut rules: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
-    for (chain, expressions) in handle.rules(table_family(family), TABLE)? {
+    for (chain, expressions) in handle.rules(family, TABLE)? {
         rules.entry(chain).or_default().push(Rule::read(expressions));
     }
-    for (name, hook) in handle.chains(table_family(family), TABLE)? {
+    for (name, hook) in handle.chains(family, TABLE)? {
         let chain = Chain { hook, rules: rules.remove(&name).unwrap_or_default() };
         objects.0.insert(Key::Chain(family, name.into()), Value::Chain(Arc::new(chain)));
     }
@@ -53,7 +53,7 @@ fn read_elements(
     set: SetName,
     objects: &mut Objects<Nftables>,
 ) -> Result<(), Error> {
-    handle.elements(table_family(family), TABLE, set.name(), &mut |element| {
+    handle.elements(family, TABLE, set.name(), &mut |element| {
         let (key, value) = decode(set, family, element);
         objects.0.insert(Key::Element(family, set, key), value);
     })?;

@@ -11,7 +11,6 @@ use portolan_model::{Family, IpNet};
 use super::elements::octets;
 use super::fields::{Draw, ENDPOINT, Field, VIP, join, load_from};
 use super::sets::{PAIR, SetName};
-use super::table_family;
 use super::way::PADDING;
 
 /// Two rules are the same when the kernel does the same for both.
@@ -114,9 +113,9 @@ impl RuleBuilder {
         let family = self.family;
         let mut words: Vec<String> = fields.iter().map(|field| field.text(family)).collect();
         words.extend(draw.map(|draw| draw.text(family)));
-        let text = format!("dnat {} to {} map @{}", table_family(family), words.join(" . "), set.name());
+        let text = format!("dnat {} to {} map @{}", family.nft_name(), words.join(" . "), set.name());
         let port = Register(ENDPOINT[0].words(family) as u8);
-        let translation = Expression::DestinationNat { family: table_family(family), address: FIRST, port };
+        let translation = Expression::DestinationNat { family, address: FIRST, port };
         self.load(fields, draw).step(text, [lookup(set, FIRST, Some(FIRST)), translation]).done()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use portolan_kernel::ipset::{Entry, SetProtocol};
+use portolan_kernel::ipset::Entry;
 use portolan_model::{IpNet, Protocol};
 use portolan_plan::Packet;
 
@@ -21,7 +21,7 @@ impl Sets {
         let Some(entries) = self.0.get(set) else { return false };
         let parts: Vec<&str> = parts.split(',').collect();
         let address = |index: usize| if parts.get(index) == Some(&"src") { packet.source } else { packet.destination };
-        let (first, protocol) = (address(0), set_protocol(packet.protocol));
+        let (first, protocol) = (address(0), packet.protocol);
         let has = |entry: Entry| entries.contains(&entry);
         match parts.len() {
             1 => has(Entry::Ip(first)) || has(Entry::Port(packet.port)),
@@ -35,20 +35,12 @@ impl Sets {
     }
 }
 
-fn in_network(entry: &Entry, address: IpAddr, protocol: SetProtocol, port: u16, other: IpAddr) -> bool {
+fn in_network(entry: &Entry, address: IpAddr, protocol: Protocol, port: u16, other: IpAddr) -> bool {
     match *entry {
         Entry::IpPortNet(of, of_protocol, of_port, network, length) => {
             (of, of_protocol, of_port) == (address, protocol, port)
                 && IpNet::new(network, length).is_ok_and(|range| range.contains(&other))
         }
         _ => false,
-    }
-}
-
-fn set_protocol(protocol: Protocol) -> SetProtocol {
-    match protocol {
-        Protocol::Tcp => SetProtocol::Tcp,
-        Protocol::Udp => SetProtocol::Udp,
-        Protocol::Sctp => SetProtocol::Sctp,
     }
 }

@@ -134,16 +134,8 @@ impl Open {
     }
 }
 
-fn kinds(listener: &Listener) -> Option<(portolan_relay::Protocol, portolan_relay::Family)> {
-    let family = match listener.family {
-        Family::V4 => portolan_relay::Family::V4,
-        Family::V6 => portolan_relay::Family::V6,
-    };
-    match listener.protocol {
-        Protocol::Tcp => Some((portolan_relay::Protocol::Tcp, family)),
-        Protocol::Udp => Some((portolan_relay::Protocol::Udp, family)),
-        Protocol::Sctp => None,
-    }
+fn kinds(listener: &Listener) -> Option<(Protocol, Family)> {
+    (listener.protocol != Protocol::Sctp).then_some((listener.protocol, listener.family))
 }
 
 fn unsupported(listener: &Listener) -> Error {

@@ -11,7 +11,7 @@ use crate::zone::{Entry, Place};
 impl Question<'_> {
     pub(super) fn addresses(&self, place: &Place<'_>, builder: &mut Builder<'_>) {
         match place {
-            Place::Service(entry) if entry.is_headless() => self.take_turns(entry, builder),
+            Place::Service(entry) if entry.is_headless() => self.rotate(entry, builder),
             Place::Service(entry) => self.all(entry.service.cluster_ips.iter().copied(), builder),
             Place::Port { entry, port, protocol } if entry.is_headless() => {
                 let has_port = |slice: &portolan_model::Slice| {
@@ -43,11 +43,11 @@ impl Question<'_> {
         }
     }
 
-    /// Each question begins with another endpoint, so that clients that take the first share them evenly.
-    fn take_turns(&self, entry: &Entry, builder: &mut Builder<'_>) {
+    /// Each query starts with another endpoint, so that clients that use the first address spread evenly.
+    fn rotate(&self, entry: &Entry, builder: &mut Builder<'_>) {
         match self.wanted() {
-            Family::V4 => self.all(turned(&entry.endpoints.v4, self.turn).map(|it| IpAddr::V4(*it)), builder),
-            Family::V6 => self.all(turned(&entry.endpoints.v6, self.turn).map(|it| IpAddr::V6(*it)), builder),
+            Family::V4 => self.all(rotated(&entry.endpoints.v4, self.turn).map(|it| IpAddr::V4(*it)), builder),
+            Family::V6 => self.all(rotated(&entry.endpoints.v6, self.turn).map(|it| IpAddr::V6(*it)), builder),
         }
     }
 
@@ -60,12 +60,12 @@ impl Question<'_> {
     }
 }
 
-fn turned<T>(items: &[T], turn: u32) -> impl Iterator<Item = &T> {
+fn rotated<T>(items: &[T], turn: u32) -> impl Iterator<Item = &T> {
     let (before, after) = items.split_at(turn as usize % items.len().max(1));
     after.iter().chain(before)
 }
 
-/// In order, each once.
+/// Sorted, without duplicates.
 pub(super) fn unique<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.sort_unstable();

@@ -1,15 +1,15 @@
-//! SOA and NS: who is responsible for a zone.
+//! SOA and NS records: the authority for a zone.
 
 use std::net::IpAddr;
 
 use super::Question;
 use crate::wire::{Builder, Data, Name, Section, kind};
 
-/// What a secondary server should do, in seconds: look again, try again, give up.
+/// Timers for secondary servers, in seconds: refresh, retry, expire.
 const REFRESH: u32 = 7200;
 const RETRY: u32 = 1800;
 const EXPIRE: u32 = 86_400;
-const LONGEST_TTL: u32 = 300;
+const MAX_TTL: u32 = 300;
 
 impl Question<'_> {
     pub(super) fn start_of_authority(&self, section: Section, builder: &mut Builder<'_>) {
@@ -22,14 +22,14 @@ impl Question<'_> {
         for number in [self.zone.serial, REFRESH, RETRY, EXPIRE, ttl] {
             data.extend_from_slice(&number.to_be_bytes());
         }
-        builder.record(section, self.apex.as_bytes(), kind::SOA, ttl.min(LONGEST_TTL), Data::Raw(&data));
+        builder.record(section, self.apex.as_bytes(), kind::SOA, ttl.min(MAX_TTL), Data::Raw(&data));
     }
 
     fn own_name(&self) -> Option<Name> {
         Name::from_labels([&b"ns"[..], b"dns"], self.apex).ok()
     }
 
-    /// The Services that lead to this very server; without any, a name that leads to its addresses.
+    /// The Services that lead to this server; without any, a name with the server's own addresses.
     pub(super) fn name_servers(&self, builder: &mut Builder<'_>) {
         let servers = self.servers();
         let mut names: Vec<&Name> = servers.iter().map(|(name, _)| name).collect();
@@ -38,7 +38,7 @@ impl Question<'_> {
             self.record(kind::NS, self.zone.config().ttl, Data::from(name), builder);
         }
         for (name, address) in &servers {
-            self.beside(name, *address, builder);
+            self.additional(name, *address, builder);
         }
     }
 

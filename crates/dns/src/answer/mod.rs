@@ -1,4 +1,4 @@
-//! What to tell about a name: zone and question in, records out. Pure, and total.
+//! Answers from the zone: zone and question in, records out. Pure and total.
 
 mod addresses;
 mod authority;
@@ -8,34 +8,34 @@ mod services;
 use crate::wire::{Builder, Data, Name, Rcode, Section, flag, kind};
 use crate::zone::{Entry, Place, Zone};
 
-/// What is left to do after what the zone knows has been written.
+/// What remains to be done after the records of the zone are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The answer is whole.
+    /// The answer is complete.
     Done,
-    /// The name is not ours, or nobody here knows it and others may.
-    Elsewhere,
-    /// The name is an alias: what is asked for must be asked of its target.
+    /// The name is not ours, or does not exist here and unknown names are forwarded.
+    Forward,
+    /// The name is an alias: the records of its target must be resolved.
     Alias(Box<Name>),
 }
 
-/// An alias may lead to an alias; a chain longer than this is a circle.
-const MOST_ALIASES: usize = 8;
-/// The version of the specification that the names follow, and for how long that may be believed.
+/// An alias may lead to an alias; a longer chain is a loop.
+const MAX_ALIASES: usize = 8;
+/// The version of the specification that the names follow, and its TTL.
 const VERSION: &[u8] = b"\x051.1.0";
 const VERSION_TTL: u32 = 28_800;
 
-/// Follows aliases for as long as they stay in our zones. `turn` is any number that differs from question to question,
-/// by which the addresses of headless Services take turns.
+/// Follows aliases as long as they stay in our zones. `turn` is a number that differs between queries, by which the
+/// addresses of headless Services rotate.
 pub fn answer(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Builder<'_>) -> Outcome {
     let mut outcome = answer_one(zone, name, kind, turn, builder);
-    for _ in 0..MOST_ALIASES {
+    for _ in 0..MAX_ALIASES {
         let Outcome::Alias(target) = outcome else { return outcome };
         if zone.place(&target).is_none() || kind == kind::CNAME {
             return Outcome::Alias(target);
         }
         outcome = match answer_one(zone, &target, kind, turn, builder) {
-            Outcome::Elsewhere => return Outcome::Alias(target),
+            Outcome::Forward => return Outcome::Alias(target),
             next => next,
         };
     }
@@ -44,7 +44,7 @@ pub fn answer(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Buil
 }
 
 fn answer_one(zone: &Zone, name: &Name, kind: u16, turn: u32, builder: &mut Builder<'_>) -> Outcome {
-    let Some((apex, place)) = zone.place(name) else { return Outcome::Elsewhere };
+    let Some((apex, place)) = zone.place(name) else { return Outcome::Forward };
     let question = Question { zone, apex, name, kind, turn };
     builder.set(flag::AUTHORITATIVE);
     question.answer(&place, builder)
@@ -83,7 +83,7 @@ impl Question<'_> {
         }
     }
 
-    /// A ClusterIP answers for itself; a headless Service is nothing but its endpoints.
+    /// A Service with a ClusterIP always exists; a headless Service exists by its endpoints.
     fn is_reachable(&self, entry: &Entry) -> bool {
         if entry.is_headless() {
             return !entry.endpoints.v4.is_empty() || !entry.endpoints.v6.is_empty();
@@ -108,7 +108,7 @@ impl Question<'_> {
         builder.record(Section::Answer, self.name.as_bytes(), kind, ttl, data)
     }
 
-    /// An answer without records says for how long that may be believed.
+    /// An answer without records carries the SOA record, for negative caching.
     fn complete(&self, builder: &mut Builder<'_>) -> Outcome {
         if builder.n_answers() == 0 && !builder.is_truncated() {
             self.start_of_authority(Section::Authority, builder);
@@ -120,14 +120,14 @@ impl Question<'_> {
         let config = self.zone.config();
         let is_reverse = !config.zones.contains(self.apex);
         if if is_reverse { config.pass_unknown_addresses } else { config.pass_unknown_names } {
-            return Outcome::Elsewhere;
+            return Outcome::Forward;
         }
         self.start_of_authority(Section::Authority, builder);
-        builder.rcode(Rcode::NO_NAME);
+        builder.rcode(Rcode::NX_DOMAIN);
         Outcome::Done
     }
 
-    /// An ExternalName leads on whatever is asked for, but for services: those it never has.
+    /// An ExternalName Service is an alias for every type but SRV, which it never has.
     fn alias(&self, entry: &Entry, builder: &mut Builder<'_>) -> Outcome {
         let Some(target) = entry.alias().and_then(|target| Name::from_text(target).ok()) else {
             return self.deny(builder);

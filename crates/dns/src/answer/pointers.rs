@@ -1,4 +1,4 @@
-//! PTR: names of addresses.
+//! PTR records.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use crate::wire::{Builder, Data, Name, kind};
 use crate::zone::{Entry, label};
 
 impl Question<'_> {
-    /// A ClusterIP has the name of its Service; another address has a name for each Service that it is an endpoint of.
+    /// A ClusterIP has the name of its Service; another address has a name for each Service that it is an endpoint
+    /// of.
     pub(super) fn pointers(&self, address: IpAddr, builder: &mut Builder<'_>) -> Outcome {
         let names = self.names_of(address);
         if names.is_empty() {

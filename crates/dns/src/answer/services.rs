@@ -1,4 +1,4 @@
-//! SRV, with the addresses of its targets beside it.
+//! SRV records, with the addresses of their targets in the additional section.
 
 use std::net::IpAddr;
 
@@ -9,10 +9,10 @@ use super::addresses::unique;
 use crate::wire::{Builder, Data, Name, Section, kind};
 use crate::zone::{Entry, Place, label};
 
-/// The sum of all weights; a client takes a target as often as its share says.
+/// The sum of all weights; a client selects a target in proportion to its weight.
 const WEIGHTS: usize = 100;
 
-/// Which ports are asked for.
+/// The ports that the query asks for.
 enum Wanted<'a> {
     All,
     One(&'a [u8], Protocol),
@@ -27,14 +27,14 @@ impl Wanted<'_> {
     }
 }
 
-/// A port of something that has a label, or of the Service itself.
+/// A port of an endpoint, which has a label, or of the Service itself.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     label: Option<String>,
     port: u16,
 }
 
-/// Answers, and what goes beside them.
+/// The answers, and the records of the additional section.
 #[derive(Default)]
 struct Targets {
     ports: Vec<Target>,
@@ -64,7 +64,7 @@ impl Question<'_> {
         }
         for (label, address) in unique(targets.addresses.into_iter()) {
             let Some(name) = self.target(entry, label.as_deref()) else { continue };
-            if !self.beside(&name, address, builder) {
+            if !self.additional(&name, address, builder) {
                 return;
             }
         }
@@ -76,7 +76,7 @@ impl Question<'_> {
         Name::from_labels(label.map(str::as_bytes).into_iter().chain(fixed), self.apex).ok()
     }
 
-    pub(super) fn beside(&self, name: &Name, address: IpAddr, builder: &mut Builder<'_>) -> bool {
+    pub(super) fn additional(&self, name: &Name, address: IpAddr, builder: &mut Builder<'_>) -> bool {
         let ttl = self.zone.config().ttl;
         let mut add =
             |kind, octets: &[u8]| builder.record(Section::Additional, name.as_bytes(), kind, ttl, Data::Raw(octets));

@@ -1,5 +1,5 @@
-//! One question to one server, so that nobody else can answer it: a new port and a new id for each, and a name in a
-//! case that only the right one has seen.
+//! One query to one upstream, protected against spoofed answers: each has a new source port, a new id, and a name in
+//! random case (0x20 encoding).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,13 +11,14 @@ use tokio::time::timeout;
 
 use super::ForwardConfig;
 use crate::cache::Key;
-use crate::random::unguessable;
+use crate::random::random_bytes;
 use crate::wire::{CLASS_IN, HEADER, Reply, ReplyError, flag, kind};
 
-/// What we can take in one datagram without fragments.
+/// The largest datagram that arrives without fragmentation.
 const OWN_SIZE: u16 = 1232;
-/// Datagrams that are no answer: somebody tries to guess. Then TCP, which cannot be guessed, must do.
-const MOST_FORGERIES: usize = 8;
+/// Datagrams that do not match the query: an attacker may be guessing. The query is then repeated over TCP, which
+/// cannot be spoofed this way.
+const MAX_FORGERIES: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExchangeError {
@@ -29,7 +30,7 @@ pub(super) enum ExchangeError {
     Reply(#[from] ReplyError),
 }
 
-/// A question as it is sent, and what the answer must repeat.
+/// A query as it is sent, and what the answer must repeat.
 struct Sent {
     id: u16,
     message: Vec<u8>,
@@ -38,7 +39,7 @@ struct Sent {
 
 impl Sent {
     fn new(key: &Key, random_case: bool) -> Self {
-        let id = u16::from_ne_bytes(unguessable());
+        let id = u16::from_ne_bytes(random_bytes());
         let unchecked = if key.unchecked { flag::CHECKING_DISABLED } else { 0 };
         let mut message = id.to_be_bytes().to_vec();
         message.extend_from_slice(&(flag::RECURSION_DESIRED | unchecked).to_be_bytes());
@@ -61,9 +62,9 @@ impl Sent {
     }
 }
 
-/// A length is below 64 and therefore no letter.
+/// A length is below 64 and therefore never a letter.
 fn shuffle_case(name: &mut [u8]) {
-    let dice: [u8; 32] = unguessable();
+    let dice: [u8; 32] = random_bytes();
     for (index, byte) in name.iter_mut().enumerate().filter(|(_, byte)| byte.is_ascii_alphabetic()) {
         if dice[index / 8 % dice.len()] >> (index % 8) & 1 == 1 {
             byte.make_ascii_uppercase();
@@ -71,8 +72,8 @@ fn shuffle_case(name: &mut [u8]) {
     }
 }
 
-/// By UDP, and by TCP if the answer is too long for that or in doubt.
-pub(super) async fn ask(
+/// Over UDP, and over TCP if the answer is truncated or suspicious.
+pub(super) async fn query(
     server: SocketAddr,
     key: &Key,
     force_tcp: bool,
@@ -80,17 +81,17 @@ pub(super) async fn ask(
 ) -> Result<Reply, ExchangeError> {
     if !force_tcp {
         let sent = Sent::new(key, config.random_case);
-        let asked = timeout(config.patience, by_udp(server, &sent)).await;
-        match asked.map_err(|_| ExchangeError::Late(config.patience))? {
+        let outcome = timeout(config.server_timeout, by_udp(server, &sent)).await;
+        match outcome.map_err(|_| ExchangeError::Late(config.server_timeout))? {
             Ok(reply) if !reply.is_truncated() => return Ok(reply),
-            // A server that forgets the case is believed where it cannot be impersonated.
+            // A server that does not preserve the case is trusted over TCP, where it cannot be spoofed.
             Ok(_) | Err(ExchangeError::Reply(_)) => {}
             Err(error) => return Err(error),
         }
     }
     let sent = Sent::new(key, false);
-    let asked = timeout(config.patience, by_tcp(server, &sent)).await;
-    asked.map_err(|_| ExchangeError::Late(config.patience))?
+    let outcome = timeout(config.server_timeout, by_tcp(server, &sent)).await;
+    outcome.map_err(|_| ExchangeError::Late(config.server_timeout))?
 }
 
 async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
@@ -100,11 +101,11 @@ async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError>
     socket.send(&sent.message).await?;
     let mut buffer = [0; 4096];
     let mut doubt = ReplyError::OtherQuestion;
-    for _ in 0..MOST_FORGERIES {
+    for _ in 0..MAX_FORGERIES {
         let length = socket.recv(&mut buffer).await?;
         match sent.read(&buffer[..length]) {
             Ok(reply) => return Ok(reply),
-            // The id and the port are right: this is the server, with an answer that makes no sense.
+            // The id and the port match: this is the server, with an invalid answer.
             Err(error) if error != ReplyError::OtherQuestion => return Err(error.into()),
             Err(error) => doubt = error,
         }

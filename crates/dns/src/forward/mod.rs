@@ -1,4 +1,4 @@
-//! Questions about other people's names, passed on to servers that know.
+//! Forwards queries for names outside the cluster to upstream servers.
 
 mod exchange;
 mod upstream;
@@ -15,20 +15,20 @@ use crate::wire::{Name, Rcode, Reply};
 
 pub(crate) use upstream::Upstream;
 
-/// Which servers are asked for which names.
+/// Which upstream servers are used for which names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardConfig {
-    /// The longest suffix that fits a name decides; the root fits all.
+    /// The longest matching suffix wins; the root matches every name.
     pub routes: Vec<RouteConfig>,
-    /// So many questions may be under way; more are refused.
-    pub most_pending: usize,
-    /// For one question, whoever is asked.
+    /// The number of concurrent queries; more are refused.
+    pub max_concurrent: usize,
+    /// The time for one query, over all upstreams.
     pub deadline: Duration,
-    /// For one server to answer.
-    pub patience: Duration,
-    /// Failures in a row after which a server is asked only when all have failed, until it answers a probe.
-    pub most_failures: u32,
-    /// Whether names are sent in a case that an impostor would have to guess.
+    /// The time for one upstream to answer.
+    pub server_timeout: Duration,
+    /// Consecutive failures after which an upstream is used only as a last resort, until it answers a probe.
+    pub max_fails: u32,
+    /// Whether names are sent in random case, which a spoofed answer would have to guess.
     pub random_case: bool,
 }
 
@@ -37,11 +37,11 @@ pub struct RouteConfig {
     pub suffix: Name,
     pub upstreams: Vec<SocketAddr>,
     pub policy: Policy,
-    /// Ask by TCP from the start.
+    /// Use TCP from the start.
     pub force_tcp: bool,
 }
 
-/// Which of several servers is asked first.
+/// Which of several upstreams is used first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     #[default]
@@ -54,10 +54,10 @@ impl Default for ForwardConfig {
     fn default() -> Self {
         Self {
             routes: Vec::new(),
-            most_pending: 1000,
+            max_concurrent: 1000,
             deadline: Duration::from_secs(5),
-            patience: Duration::from_secs(2),
-            most_failures: 2,
+            server_timeout: Duration::from_secs(2),
+            max_fails: 2,
             random_case: true,
         }
     }
@@ -78,18 +78,18 @@ struct Route {
     next: AtomicUsize,
 }
 
-/// Why nobody answered.
+/// Why a query was not answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForwardError {
-    #[error("no server is named for this name")]
+    #[error("no upstream is configured for this name")]
     NoRoute,
-    #[error("more questions are under way than are allowed")]
+    #[error("too many concurrent queries")]
     Busy,
-    #[error("no server answered: {0}")]
+    #[error("no upstream answered: {0}")]
     Failed(String),
 }
 
-/// One question that is under way.
+/// One query in flight.
 struct Pending<'a>(&'a AtomicUsize);
 
 impl Drop for Pending<'_> {
@@ -113,37 +113,37 @@ impl Forwarder {
         self.routes.iter().find(|route| name.is_within(&route.config.suffix) && !route.upstreams.is_empty())
     }
 
-    /// Whether no server of the name is believed to answer.
-    pub fn is_hopeless(&self, name: &Name) -> bool {
-        let is_down = |it: &Arc<Upstream>| it.is_down(self.config.most_failures);
+    /// Whether all upstreams of the name are down.
+    pub fn is_down(&self, name: &Name) -> bool {
+        let is_down = |it: &Arc<Upstream>| it.is_down(self.config.max_fails);
         self.route(name).is_none_or(|route| route.upstreams.iter().all(is_down))
     }
 
-    /// Asks one server after the other until one answers or the time is up. Only a server that cannot answer makes us
-    /// ask another: that a name does not exist is an answer.
-    pub async fn ask(&self, key: &Key) -> Result<Reply, ForwardError> {
+    /// Tries one upstream after the other until one answers or the deadline passes. Only a failure leads to the next
+    /// upstream: NXDOMAIN is an answer.
+    pub async fn query(&self, key: &Key) -> Result<Reply, ForwardError> {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
         let pending = self.pending.fetch_add(1, Ordering::Relaxed);
         let _pending = Pending(&self.pending);
-        if pending >= self.config.most_pending {
+        if pending >= self.config.max_concurrent {
             self.counts.rejected.fetch_add(1, Ordering::Relaxed);
             return Err(ForwardError::Busy);
         }
-        let asking = self.ask_in_turn(route, key);
-        let late = |_| ForwardError::Failed(format!("none within {:?}", self.config.deadline));
-        tokio::time::timeout(self.config.deadline, asking).await.map_err(late)?
+        let query = self.query_in_turn(route, key);
+        let late = |_| ForwardError::Failed(format!("timeout after {:?}", self.config.deadline));
+        tokio::time::timeout(self.config.deadline, query).await.map_err(late)?
     }
 
-    async fn ask_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
+    async fn query_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
         let mut failure = ForwardError::NoRoute;
-        for upstream in route.in_turn(self.config.most_failures) {
+        for upstream in route.in_turn(self.config.max_fails) {
             let start = Instant::now();
-            let asked = exchange::ask(upstream.address, key, route.config.force_tcp, &self.config).await;
-            self.counts.asked(upstream, asked.as_ref().ok(), start.elapsed());
-            match asked {
+            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config).await;
+            self.counts.observe(upstream, outcome.as_ref().ok(), start.elapsed());
+            match outcome {
                 Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {
                     upstream.answered();
-                    failure = ForwardError::Failed(format!("{} could not say", upstream.address));
+                    failure = ForwardError::Failed(format!("{} answered with an error", upstream.address));
                 }
                 Ok(reply) => {
                     upstream.answered();
@@ -158,11 +158,11 @@ impl Forwarder {
         Err(failure)
     }
 
-    /// A server that fails again and again is probed in the background until it answers.
+    /// An upstream with repeated failures is probed in the background until it answers.
     fn note_failure(&self, upstream: &Arc<Upstream>) {
-        if upstream.failed() == self.config.most_failures {
-            tracing::warn!("the DNS server {} does not answer; asking others first", upstream.address);
-            tokio::spawn(upstream.clone().probe_until_answer(self.config.clone()));
+        if upstream.failed() == self.config.max_fails {
+            tracing::warn!("upstream DNS server {} does not answer; trying others first", upstream.address);
+            tokio::spawn(upstream.clone().probe_until_up(self.config.clone()));
         }
     }
 
@@ -177,8 +177,8 @@ impl Route {
         Self { config: config.clone(), upstreams, next: AtomicUsize::new(0) }
     }
 
-    /// All servers, beginning with one by the policy; those that do not answer come last.
-    fn in_turn(&self, most_failures: u32) -> Vec<&Arc<Upstream>> {
+    /// All upstreams in the order of the policy; those that are down come last.
+    fn in_turn(&self, max_fails: u32) -> Vec<&Arc<Upstream>> {
         let first = match self.config.policy {
             Policy::Sequential => 0,
             Policy::RoundRobin => self.next.fetch_add(1, Ordering::Relaxed),
@@ -186,7 +186,7 @@ impl Route {
         };
         let (before, after) = self.upstreams.split_at(first % self.upstreams.len().max(1));
         let mut all: Vec<&Arc<Upstream>> = after.iter().chain(before).collect();
-        all.sort_by_key(|upstream| upstream.is_down(most_failures));
+        all.sort_by_key(|upstream| upstream.is_down(max_fails));
         all
     }
 }

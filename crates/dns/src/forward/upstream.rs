@@ -1,4 +1,4 @@
-//! One server to ask, and whether it answers.
+//! One upstream server and its health.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::{ForwardConfig, exchange};
 use crate::cache::Key;
 use crate::wire::{Name, kind};
 
-/// Between two probes of a server that does not answer.
-const BETWEEN_PROBES: Duration = Duration::from_millis(500);
+/// The interval between probes of an upstream that is down.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    /// In a row.
+    /// Consecutive failures.
     failures: AtomicU32,
     pub(crate) failed_probes: AtomicU64,
 }
@@ -25,29 +25,29 @@ impl Upstream {
         Self { address, failures: AtomicU32::new(0), failed_probes: AtomicU64::new(0) }
     }
 
-    pub(crate) fn is_down(&self, most_failures: u32) -> bool {
-        most_failures > 0 && self.failures.load(Ordering::Relaxed) >= most_failures
+    pub(crate) fn is_down(&self, max_fails: u32) -> bool {
+        max_fails > 0 && self.failures.load(Ordering::Relaxed) >= max_fails
     }
 
     pub(crate) fn answered(&self) {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// How many failures that makes.
+    /// Returns the number of consecutive failures.
     pub(crate) fn failed(&self) -> u32 {
         self.failures.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Any answer to a question about the root will do. Whoever succeeds meanwhile ends this, too.
-    pub(crate) async fn probe_until_answer(self: Arc<Self>, config: ForwardConfig) {
+    /// Any answer to a query for the root is a success. A successful client query ends the probes, too.
+    pub(crate) async fn probe_until_up(self: Arc<Self>, config: ForwardConfig) {
         let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
-        while self.is_down(config.most_failures) {
-            tokio::time::sleep(BETWEEN_PROBES).await;
-            match exchange::ask(self.address, &question, false, &config).await {
+        while self.is_down(config.max_fails) {
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            match exchange::query(self.address, &question, false, &config).await {
                 Ok(_) => self.answered(),
                 Err(_) => _ = self.failed_probes.fetch_add(1, Ordering::Relaxed),
             }
         }
-        tracing::info!("the DNS server {} answers again", self.address);
+        tracing::info!("upstream DNS server {} answers again", self.address);
     }
 }

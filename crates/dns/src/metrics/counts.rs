@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::count;
 use crate::wire::{Rcode, kind};
 
-/// Types that are counted by themselves; all others are one.
+/// Record types that are counted separately; all others are counted together.
 pub(crate) const KINDS: [u16; 12] = [
     kind::A,
     kind::AAAA,
@@ -25,15 +25,15 @@ pub(crate) const RCODES: [Rcode; 7] = [
     Rcode::NO_ERROR,
     Rcode::FORMAT_ERROR,
     Rcode::SERVER_FAILURE,
-    Rcode::NO_NAME,
+    Rcode::NX_DOMAIN,
     Rcode::NOT_IMPLEMENTED,
     Rcode::REFUSED,
     Rcode::BAD_VERSION,
 ];
 
-/// CoreDNS's bounds: from a quarter of a millisecond, doubling.
+/// The bucket bounds of CoreDNS: from 0.25 ms, doubling.
 const N_TIMES: usize = 16;
-const SHORTEST: Duration = Duration::from_micros(250);
+const FIRST_BOUND: Duration = Duration::from_micros(250);
 pub(crate) const SIZES: [u64; 14] =
     [0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16_000, 32_000, 48_000, 64_000];
 
@@ -48,9 +48,9 @@ impl ZoneKind {
     pub(crate) const ALL: [Self; 3] = [Self::Cluster, Self::Reverse, Self::Other];
 }
 
-/// What one question was like.
+/// The properties of one query.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) zone: ZoneKind,
     pub(crate) is_tcp: bool,
     pub(crate) is_ipv6: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Asked {
     pub(crate) size: usize,
 }
 
-/// Times in buckets, or sizes.
+/// A histogram of durations or sizes.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     pub(crate) buckets: [AtomicU64; N_TIMES + 1],
@@ -75,7 +75,7 @@ impl Default for Histogram {
 
 impl Histogram {
     pub(crate) fn observe_time(&self, time: Duration) {
-        let bucket = (0..N_TIMES as u32).find(|power| time <= SHORTEST * (1 << power)).unwrap_or(N_TIMES as u32);
+        let bucket = (0..N_TIMES as u32).find(|power| time <= FIRST_BOUND * (1 << power)).unwrap_or(N_TIMES as u32);
         count(&self.buckets[bucket as usize]);
         self.sum.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -87,7 +87,7 @@ impl Histogram {
     }
 
     pub(crate) fn time_bounds() -> impl Iterator<Item = f64> {
-        (0..N_TIMES as u32).map(|power| SHORTEST.as_secs_f64() * f64::from(1 << power))
+        (0..N_TIMES as u32).map(|power| FIRST_BOUND.as_secs_f64() * f64::from(1 << power))
     }
 
     pub(crate) fn add(&self, other: &Self) {
@@ -110,17 +110,17 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn answered(&self, asked: &Asked, rcode: Rcode, size: usize, time: Duration) {
-        let zone = asked.zone as usize;
-        let kind = KINDS.iter().position(|known| *known == asked.kind).unwrap_or(KINDS.len());
-        count(&self.requests[zone][usize::from(asked.is_tcp)][usize::from(asked.is_ipv6)][kind]);
-        if asked.wants_dnssec {
+    pub(crate) fn answered(&self, request: &Request, rcode: Rcode, size: usize, time: Duration) {
+        let zone = request.zone as usize;
+        let kind = KINDS.iter().position(|known| *known == request.kind).unwrap_or(KINDS.len());
+        count(&self.requests[zone][usize::from(request.is_tcp)][usize::from(request.is_ipv6)][kind]);
+        if request.wants_dnssec {
             count(&self.dnssec[zone]);
         }
         let rcode = RCODES.iter().position(|known| *known == rcode).unwrap_or(RCODES.len());
         count(&self.responses[zone][rcode]);
         self.durations[zone].observe_time(time);
-        self.request_sizes[usize::from(asked.is_tcp)].observe_size(asked.size);
-        self.response_sizes[usize::from(asked.is_tcp)].observe_size(size);
+        self.request_sizes[usize::from(request.is_tcp)].observe_size(request.size);
+        self.response_sizes[usize::from(request.is_tcp)].observe_size(size);
     }
 }

@@ -1,6 +1,6 @@
-//! What has been asked and answered, under CoreDNS's names where they mean the same.
+//! Query metrics, under CoreDNS's names where the meaning is the same.
 //!
-//! Each thread that answers counts for itself, so that counting costs no more on many cores; the page adds up.
+//! Each thread has its own counters, so that counting does not contend; the page sums them up.
 
 mod counts;
 mod page;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use crate::forward::Upstream;
 use crate::wire::Reply;
 
-pub(crate) use counts::{Asked, Counts, Histogram, ZoneKind};
+pub(crate) use counts::{Counts, Histogram, Request, ZoneKind};
 pub(crate) use page::page;
 
-/// Counters of everybody.
+/// The counters of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     threads: Mutex<Vec<Arc<Counts>>>,
@@ -29,7 +29,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// A thread's own counters.
+    /// The counters of one thread.
     pub(crate) fn counts(&self) -> Arc<Counts> {
         let counts = Arc::new(Counts::default());
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(counts.clone());
@@ -41,12 +41,12 @@ impl Metrics {
     }
 }
 
-/// One more.
+/// Increments a counter.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What the servers that were asked have done.
+/// Metrics of the upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardCounts {
     pub(crate) rejected: AtomicU64,
@@ -54,7 +54,7 @@ pub(crate) struct ForwardCounts {
 }
 
 impl ForwardCounts {
-    pub(crate) fn asked(&self, upstream: &Upstream, reply: Option<&Reply>, time: Duration) {
+    pub(crate) fn observe(&self, upstream: &Upstream, reply: Option<&Reply>, time: Duration) {
         let rcode = reply.map_or("SERVFAIL", |reply| reply.rcode().name());
         let key = (upstream.address.to_string(), rcode.to_owned());
         let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);

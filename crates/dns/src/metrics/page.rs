@@ -1,4 +1,4 @@
-//! The counters as Prometheus reads them.
+//! The counters in the Prometheus text format.
 
 use std::fmt::Write;
 use std::sync::PoisonError;
@@ -9,11 +9,11 @@ use super::{Histogram, Metrics, ZoneKind};
 use crate::resolve::{Autopath, Resolver};
 use crate::wire::kind;
 
-/// One page, in the order of CoreDNS's own documentation.
+/// The metrics page, in the order of CoreDNS's documentation.
 pub(crate) fn page(resolver: &Resolver, server: &str) -> String {
     let mut page = Page { text: String::new(), zones: zone_names(resolver), server: server.to_owned() };
     let version = env!("CARGO_PKG_VERSION");
-    page.family("coredns_build_info", "gauge", "Which program this is.");
+    page.family("coredns_build_info", "gauge", "The version of the program.");
     page.line(format_args!("coredns_build_info{{goversion=\"\",revision=\"portolan\",version=\"{version}\"}} 1"));
     page.plugins(resolver);
     page.traffic(&resolver.metrics);
@@ -40,13 +40,13 @@ impl Page {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.text, "{line}").expect("a string takes all that is written");
+        writeln!(self.text, "{line}").expect("writing to a string cannot fail");
     }
 
-    /// What CoreDNS would call the parts that are at work.
+    /// The enabled features, under the names of CoreDNS's plugins.
     fn plugins(&mut self, resolver: &Resolver) {
         let config = resolver.config();
-        self.family("coredns_plugin_enabled", "gauge", "The parts that are at work, by CoreDNS's names.");
+        self.family("coredns_plugin_enabled", "gauge", "Enabled features, under the names of CoreDNS's plugins.");
         for (name, is_on) in [
             ("autopath", config.autopath != Autopath::Off),
             ("cache", config.cache.capacity > 0 && resolver.forwarder.is_some()),
@@ -65,14 +65,14 @@ impl Page {
         self.requests(metrics);
         self.responses(metrics);
         let durations = |zone: usize| sum(metrics, |counts| &counts.durations[zone]);
-        self.family("coredns_dns_request_duration_seconds", "histogram", "How long answers took.");
+        self.family("coredns_dns_request_duration_seconds", "histogram", "Time to answer a query.");
         for (index, _) in ZoneKind::ALL.iter().enumerate() {
             let labels = format!("server=\"{}\",view=\"\",zone=\"{}\"", self.server, self.zones[index]);
             self.times("coredns_dns_request_duration_seconds", &labels, &durations(index));
         }
         for (name, help, is_request) in [
-            ("coredns_dns_request_size_bytes", "How large questions were.", true),
-            ("coredns_dns_response_size_bytes", "How large answers were.", false),
+            ("coredns_dns_request_size_bytes", "Size of queries.", true),
+            ("coredns_dns_response_size_bytes", "Size of responses.", false),
         ] {
             self.family(name, "histogram", help);
             for (index, protocol) in ["udp", "tcp"].iter().enumerate() {
@@ -90,24 +90,24 @@ impl Page {
     }
 
     fn requests(&mut self, metrics: &Metrics) {
-        self.family("coredns_dns_requests_total", "counter", "Questions, by zone, protocol, family and type.");
+        self.family("coredns_dns_requests_total", "counter", "Queries, by zone, protocol, family and type.");
         let server = self.server.clone();
         for (zone, name) in self.zones.clone().iter().enumerate() {
             for (is_tcp, protocol) in ["udp", "tcp"].iter().enumerate() {
                 for (is_ipv6, family) in ["1", "2"].iter().enumerate() {
                     for index in 0..=KINDS.len() {
-                        let asked = total(metrics, |counts| &counts.requests[zone][is_tcp][is_ipv6][index]);
+                        let requests = total(metrics, |counts| &counts.requests[zone][is_tcp][is_ipv6][index]);
                         let kind = KINDS.get(index).map_or("other", |kind| kind::name(*kind));
-                        if asked > 0 {
+                        if requests > 0 {
                             self.line(format_args!(
-                                "coredns_dns_requests_total{{family=\"{family}\",proto=\"{protocol}\",server=\"{server}\",type=\"{kind}\",view=\"\",zone=\"{name}\"}} {asked}"
+                                "coredns_dns_requests_total{{family=\"{family}\",proto=\"{protocol}\",server=\"{server}\",type=\"{kind}\",view=\"\",zone=\"{name}\"}} {requests}"
                             ));
                         }
                     }
                 }
             }
         }
-        self.by_zone("coredns_dns_do_requests_total", "Questions that want DNSSEC's records.", |zone| {
+        self.by_zone("coredns_dns_do_requests_total", "Queries with the DNSSEC OK bit.", |zone| {
             total(metrics, |counts| &counts.dnssec[zone])
         });
     }
@@ -122,7 +122,7 @@ impl Page {
     }
 
     fn responses(&mut self, metrics: &Metrics) {
-        self.family("coredns_dns_responses_total", "counter", "Answers, by zone and outcome.");
+        self.family("coredns_dns_responses_total", "counter", "Responses, by zone and rcode.");
         let server = self.server.clone();
         for (zone, name) in self.zones.clone().iter().enumerate() {
             let plugin = if zone == 2 { "forward" } else { "kubernetes" };
@@ -142,19 +142,27 @@ impl Page {
         let metrics = &resolver.metrics;
         let (positive, negative) = resolver.cache.sizes();
         let labels = format!("server=\"{}\",view=\"\",zones=\".\"", self.server);
-        self.family("coredns_cache_entries", "gauge", "Answers of others that are kept.");
+        self.family("coredns_cache_entries", "gauge", "Entries of the cache.");
         for (kind, size) in [("success", positive), ("denial", negative)] {
             self.line(format_args!("coredns_cache_entries{{{labels},type=\"{kind}\"}} {size}"));
         }
         let (hits, misses) = (read(&metrics.cache_hits), read(&metrics.cache_misses));
         for (name, help, value) in [
-            ("coredns_cache_requests_total", "Questions that the cache was asked.", hits + misses),
-            ("coredns_cache_hits_total", "Questions that the cache answered.", hits),
-            ("coredns_cache_misses_total", "Questions that the cache could not answer.", misses),
-            ("coredns_cache_served_stale_total", "Answers told after their end.", read(&metrics.served_stale)),
-            ("coredns_autopath_success_total", "Search lists walked for the client.", read(&metrics.autopath)),
-            ("coredns_panics_total", "Answers that ended in a panic.", read(&metrics.panics)),
-            ("portolan_dns_rate_limited_total", "Questions beyond a client's allowance.", read(&metrics.limited)),
+            ("coredns_cache_requests_total", "Cache lookups.", hits + misses),
+            ("coredns_cache_hits_total", "Cache hits.", hits),
+            ("coredns_cache_misses_total", "Cache misses.", misses),
+            (
+                "coredns_cache_served_stale_total",
+                "Expired answers served because no upstream answered.",
+                read(&metrics.served_stale),
+            ),
+            (
+                "coredns_autopath_success_total",
+                "Queries answered by following the search path on the server.",
+                read(&metrics.autopath),
+            ),
+            ("coredns_panics_total", "Queries that ended in a panic.", read(&metrics.panics)),
+            ("portolan_dns_rate_limited_total", "Queries over the rate limit of their client.", read(&metrics.limited)),
         ] {
             self.family(name, "counter", help);
             match name {
@@ -170,17 +178,25 @@ impl Page {
 
     fn upstreams(&mut self, resolver: &Resolver) {
         let Some(forwarder) = &resolver.forwarder else { return };
-        self.family("coredns_forward_max_concurrent_rejects_total", "counter", "Questions refused as too many.");
+        self.family(
+            "coredns_forward_max_concurrent_rejects_total",
+            "counter",
+            "Queries refused because of max_concurrent.",
+        );
         let rejected = read(&forwarder.counts.rejected);
         self.line(format_args!("coredns_forward_max_concurrent_rejects_total {rejected}"));
-        self.family("coredns_proxy_healthcheck_failures_total", "counter", "Probes that a server did not answer.");
+        self.family(
+            "coredns_proxy_healthcheck_failures_total",
+            "counter",
+            "Health probes that an upstream did not answer.",
+        );
         for upstream in forwarder.upstreams() {
             let (address, failed) = (upstream.address, read(&upstream.failed_probes));
             self.line(format_args!(
                 "coredns_proxy_healthcheck_failures_total{{proxy_name=\"forward\",to=\"{address}\"}} {failed}"
             ));
         }
-        self.family("coredns_proxy_request_duration_seconds", "histogram", "How long servers took to answer.");
+        self.family("coredns_proxy_request_duration_seconds", "histogram", "Time for an upstream to answer.");
         let durations = forwarder.counts.durations.lock().unwrap_or_else(PoisonError::into_inner);
         for ((to, rcode), histogram) in durations.iter() {
             let labels = format!("proxy_name=\"forward\",rcode=\"{rcode}\",to=\"{to}\"");
@@ -198,7 +214,7 @@ impl Page {
         self.histogram(name, labels, histogram, SIZES.iter().map(ToString::to_string), sum);
     }
 
-    /// Buckets are cumulative, and the last one holds everything.
+    /// Buckets are cumulative, and the last one contains everything.
     fn histogram(
         &mut self,
         name: &str,

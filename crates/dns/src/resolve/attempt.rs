@@ -1,5 +1,5 @@
-//! One attempt at an answer, with what is known so far. It waits for nobody: if others must be asked, it says whom about,
-//! and is made again when they have answered.
+//! One attempt to answer a query with what is known so far. It never blocks: if a name must be forwarded, it returns
+//! the name, and the attempt is repeated when the upstream has answered.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use crate::zone::{Zone, reverse_zones};
 
 pub(super) enum Step {
     Done(Rcode),
-    /// The name must be asked for elsewhere.
-    Needs(Box<Name>),
+    /// The name must be forwarded first.
+    Forward(Box<Name>),
 }
 
 pub(super) struct Attempt<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Attempt<'a> {
     pub(super) zone: Option<&'a Zone>,
     pub(super) query: &'a Query<'a>,
     pub(super) client: Client,
-    /// What others have said to this question already.
+    /// Upstream answers that were obtained for this query already.
     pub(super) known: &'a [(Name, Hit)],
     pub(super) now: Instant,
     pub(super) turn: u32,
@@ -37,12 +37,12 @@ impl Attempt<'_> {
         }
         let Some(zone) = self.zone else { return self.before_the_first_sync(builder) };
         match answer(zone, name, self.query.kind, self.turn, &mut builder) {
-            Outcome::Done if builder.current_rcode() == Rcode::NO_NAME => match self.search(zone, out) {
+            Outcome::Done if builder.current_rcode() == Rcode::NX_DOMAIN => match self.search(zone, out) {
                 Some(step) => step,
                 None => self.denied(zone, out),
             },
             Outcome::Done => done(builder),
-            Outcome::Elsewhere => self.elsewhere(name, out),
+            Outcome::Forward => self.forward(name, out),
             Outcome::Alias(target) => self.alias(&target, builder),
         }
     }
@@ -61,7 +61,7 @@ impl Attempt<'_> {
         done(builder)
     }
 
-    /// A name of ours of which nothing is known yet may well exist.
+    /// Before the first sync, a name in our zones may well exist: the answer is SERVFAIL, not NXDOMAIN.
     fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
         let config = &self.resolver.config.zone;
         let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
@@ -69,22 +69,22 @@ impl Attempt<'_> {
             builder.rcode(Rcode::SERVER_FAILURE);
             return done(builder);
         }
-        self.others(&self.query.name, builder)
+        self.forward_or_refuse(&self.query.name, builder)
     }
 
-    /// What was written so far is of no use.
-    fn elsewhere(&self, name: &Name, out: &mut Vec<u8>) -> Step {
-        self.others(name, self.builder(out))
+    /// Discards the records that were written so far.
+    fn forward(&self, name: &Name, out: &mut Vec<u8>) -> Step {
+        self.forward_or_refuse(name, self.builder(out))
     }
 
-    fn others(&self, name: &Name, mut builder: Builder<'_>) -> Step {
-        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
-        if !can_ask {
+    fn forward_or_refuse(&self, name: &Name, mut builder: Builder<'_>) -> Step {
+        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
+        if !has_route {
             builder.rcode(Rcode::REFUSED);
             return done(builder);
         }
         match self.lookup(name) {
-            None => Step::Needs(Box::new(*name)),
+            None => Step::Forward(Box::new(*name)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)
@@ -92,14 +92,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// The alias is written; its target's records follow, if anybody can be asked for them.
+    /// Writes the alias, and the records of its target if there is an upstream for them.
     pub(super) fn alias(&self, target: &Name, mut builder: Builder<'_>) -> Step {
-        let can_ask = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
-        if self.query.kind == crate::wire::kind::CNAME || !can_ask {
+        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
+        if self.query.kind == crate::wire::kind::CNAME || !has_route {
             return done(builder);
         }
         match self.lookup(target) {
-            None => Step::Needs(Box::new(*target)),
+            None => Step::Forward(Box::new(*target)),
             Some(hit) => {
                 self.write(&hit, &mut builder);
                 done(builder)
@@ -113,7 +113,7 @@ impl Attempt<'_> {
         hit.reply.write(builder, hit.age);
     }
 
-    /// What others have said just now, or a while ago.
+    /// An upstream answer for this query, or a cached one.
     pub(super) fn lookup(&self, name: &Name) -> Option<Hit> {
         if let Some((_, hit)) = self.known.iter().find(|(known, _)| known == name) {
             return Some(hit.clone());
@@ -124,7 +124,7 @@ impl Attempt<'_> {
         hit
     }
 
-    pub(super) fn leads_to(&self, target: &Name, builder: &mut Builder<'_>) {
+    pub(super) fn write_cname(&self, target: &Name, builder: &mut Builder<'_>) {
         let ttl = self.resolver.config.zone.ttl;
         builder.record(Section::Answer, self.query.name.as_bytes(), crate::wire::kind::CNAME, ttl, target.into());
     }

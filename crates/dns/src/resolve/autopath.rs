@@ -1,8 +1,9 @@
-//! Walking a client's search list for it, so that it need not ask a question for each suffix.
+//! Server-side search path: follows the search list of a client, so that the client does not send a query for each
+//! suffix.
 //!
-//! With `ndots:5`, a pod that looks up `example.org` asks for `example.org.<namespace>.svc.<zone>` first, then for two
-//! or more others, each twice, before it asks for the name itself. Whoever asks the first of these gets the answer to
-//! the last, behind an alias.
+//! With `ndots:5`, a pod that looks up `example.org` first queries `example.org.<namespace>.svc.<zone>`, then two or
+//! more other names, each twice, before it queries the name itself. The first of these queries is answered with the
+//! records of the last, behind a CNAME.
 
 use std::sync::Arc;
 
@@ -12,24 +13,25 @@ use crate::metrics::count;
 use crate::wire::{Labels, Name, Rcode};
 use crate::zone::Zone;
 
-/// For whom.
+/// The clients whose search path is followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Autopath {
     #[default]
     Off,
-    /// For pods that are known by their address, in their own namespace; then these suffixes of the host.
+    /// Pods, recognized by their address, in their own namespace; followed by these search suffixes of the host.
     Pods(Vec<Name>),
-    /// For whoever asks in the form of a search list. Only somebody who asks so by hand could tell.
-    Everybody(Vec<Name>),
+    /// Any client whose query looks like one from a search list. Only a manual query for such a name shows the
+    /// difference.
+    AnyClient(Vec<Name>),
 }
 
 impl Attempt<'_> {
-    /// `None` if the name is not from a search list, or no entry of the list leads anywhere.
+    /// `None` if the name does not come from a search list, or no entry of the list resolves.
     pub(super) fn search(&self, zone: &Zone, out: &mut Vec<u8>) -> Option<Step> {
         let (searched, host) = self.searched(zone)?;
         for name in self.candidates(zone, &searched, host) {
             match self.try_candidate(zone, &name, out) {
-                Some(Step::Done(Rcode::NO_NAME)) => {}
+                Some(Step::Done(Rcode::NX_DOMAIN)) => {}
                 Some(step) => {
                     if matches!(step, Step::Done(_)) {
                         count(&self.resolver.metrics.autopath);
@@ -42,12 +44,12 @@ impl Attempt<'_> {
         None
     }
 
-    /// What the client is really looking for, and the host's suffixes.
+    /// The name that the client searches, and the suffixes of the host.
     fn searched(&self, zone: &Zone) -> Option<(Vec<u8>, &[Name])> {
         let (is_known, host) = match &self.resolver.config.autopath {
             Autopath::Off => return None,
             Autopath::Pods(host) => (true, host),
-            Autopath::Everybody(host) => (false, host),
+            Autopath::AnyClient(host) => (false, host),
         };
         let apex = zone.config().zones.iter().find(|apex| self.query.name.is_within(apex))?;
         let labels: Vec<&[u8]> = Labels::of(self.query.name.before(apex)?).collect();
@@ -57,7 +59,7 @@ impl Attempt<'_> {
         (is_own && !searched.is_empty()).then(|| (with_lengths(searched), &host[..]))
     }
 
-    /// In the order of the search list, the first of which the client has asked for itself.
+    /// In the order of the search list. The client has queried the first entry itself.
     fn candidates(&self, zone: &Zone, searched: &[u8], host: &[Name]) -> Vec<Name> {
         let apex = zone.config().zones.first().copied().unwrap_or(Name::ROOT);
         let services = Name::from_labels([&b"svc"[..]], &apex).unwrap_or(apex);
@@ -65,21 +67,21 @@ impl Attempt<'_> {
         suffixes.filter_map(|suffix| Name::from_labels(Labels::of(searched), &suffix).ok()).collect()
     }
 
-    /// `None` if nobody can be asked.
+    /// `None` if there is no upstream for the name.
     fn try_candidate(&self, zone: &Zone, name: &Name, out: &mut Vec<u8>) -> Option<Step> {
         let mut builder = self.builder(out);
-        self.leads_to(name, &mut builder);
+        self.write_cname(name, &mut builder);
         match answer(zone, name, self.query.kind, self.turn, &mut builder) {
             Outcome::Done => return Some(done(builder)),
             Outcome::Alias(target) => return Some(self.alias(&target, builder)),
-            Outcome::Elsewhere => {}
+            Outcome::Forward => {}
         }
         if !self.resolver.forwarder.as_ref()?.has_route(name) {
             return None;
         }
-        let Some(hit) = self.lookup(name) else { return Some(Step::Needs(Box::new(*name))) };
+        let Some(hit) = self.lookup(name) else { return Some(Step::Forward(Box::new(*name))) };
         let mut builder = self.builder(out);
-        self.leads_to(name, &mut builder);
+        self.write_cname(name, &mut builder);
         self.write(&hit, &mut builder);
         Some(done(builder))
     }

@@ -1,4 +1,4 @@
-//! A line for each question, in CoreDNS's words.
+//! The query log, in the format of CoreDNS.
 
 use std::time::Duration;
 

@@ -1,23 +1,23 @@
-//! From a message to its answer: what we know ourselves at once, the rest when others have been asked.
+//! From a DNS message to its response: cluster names at once, other names after an upstream has answered.
 
 mod attempt;
 mod autopath;
+mod in_flight;
 mod log;
-mod together;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use attempt::{Attempt, Step};
+use in_flight::{InFlight, Turn, wait};
 use log::QueryLog;
-use together::{Together, Turn, wait};
 
 use crate::cache::{Cache, CacheConfig, Hit, Key};
 use crate::forward::{ForwardConfig, ForwardError, Forwarder};
 use crate::hosts::Hosts;
 use crate::limit::RateLimit;
-use crate::metrics::{Asked, Counts, Metrics, ZoneKind, count};
+use crate::metrics::{Counts, Metrics, Request, ZoneKind, count};
 use crate::published::{Published, Reader};
 use crate::random::Turns;
 use crate::wire::{Builder, Name, Query, Rcode, Reply, Unanswerable, flag, kind};
@@ -25,7 +25,7 @@ use crate::zone::{ZoneConfig, reverse_zones};
 
 pub use autopath::Autopath;
 
-/// Everything that the operator decides.
+/// The settings of the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub zone: ZoneConfig,
@@ -33,16 +33,16 @@ pub struct Config {
     pub cache: CacheConfig,
     pub hosts: Hosts,
     pub autopath: Autopath,
-    /// Questions a second that one client may ask by UDP.
+    /// Queries per second that one client may send over UDP.
     pub rate_limit: Option<u32>,
     pub log_queries: bool,
 }
 
-/// How large an answer by UDP may be at most: no larger than what passes every network without fragments.
+/// The largest UDP response: what passes every network without fragmentation.
 const UDP_LIMIT: usize = 1232;
 const TCP_LIMIT: usize = u16::MAX as usize;
-/// Questions that one question may lead to.
-const MOST_QUESTIONS: usize = 12;
+/// The upstream queries that one client query may cause.
+const MAX_UPSTREAM_QUERIES: usize = 12;
 
 pub struct Resolver {
     config: Config,
@@ -52,28 +52,28 @@ pub struct Resolver {
     limit: Option<RateLimit>,
     pub(crate) metrics: Metrics,
     waiting: Arc<Counts>,
-    together: Together,
+    in_flight: InFlight,
 }
 
-/// Who asks, and how.
+/// The sender of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     pub address: SocketAddr,
     pub is_tcp: bool,
 }
 
-/// What became of a message.
+/// The result of handling a message.
 pub enum Handled {
-    /// The answer is written.
+    /// The response is written.
     Answered,
-    /// It deserves no answer.
-    Silence,
-    /// Others must be asked first: [`Resolver::finish`].
-    Later,
+    /// The message gets no response.
+    Ignored,
+    /// An upstream must answer first: [`Resolver::finish`].
+    Deferred,
 }
 
-/// What each thread has for itself.
-pub struct Desk {
+/// The state of one thread.
+pub struct ThreadState {
     reader: Reader,
     turns: Turns,
     counts: Arc<Counts>,
@@ -88,7 +88,7 @@ impl Resolver {
             limit: config.rate_limit.map(|limit| RateLimit::new(limit, Instant::now())),
             published: Arc::default(),
             waiting: metrics.counts(),
-            together: Together::default(),
+            in_flight: InFlight::default(),
             metrics,
             forwarder,
             config,
@@ -99,13 +99,13 @@ impl Resolver {
         &self.config
     }
 
-    pub fn desk(&self) -> Desk {
-        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
+    pub fn thread_state(&self) -> ThreadState {
+        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.metrics.counts() }
     }
 
-    /// For work that waits for others: all of it counts as one.
-    pub fn waiting_desk(&self) -> Desk {
-        Desk { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
+    /// The state of an asynchronous task. All tasks share one set of counters.
+    pub fn task_state(&self) -> ThreadState {
+        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
     }
 
     /// The page `/metrics`.
@@ -113,51 +113,51 @@ impl Resolver {
         crate::metrics::page(self, server)
     }
 
-    /// Answers a message if that is possible without asking others.
-    pub fn handle(&self, desk: &mut Desk, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
+    /// Answers a message if no upstream is needed.
+    pub fn handle(&self, state: &mut ThreadState, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
         let start = Instant::now();
         let query = match Query::parse(message) {
             Ok(query) => query,
-            Err(Unanswerable::Silence) => return Handled::Silence,
+            Err(Unanswerable::Ignored) => return Handled::Ignored,
             Err(Unanswerable::Error { id, flags, rcode }) => {
                 Builder::error(id, flags, rcode, out);
                 return Handled::Answered;
             }
         };
-        if self.is_over_limit(&query, client, start, desk, out) {
-            return if out.is_empty() { Handled::Silence } else { Handled::Answered };
+        if self.is_over_limit(&query, client, start, state, out) {
+            return if out.is_empty() { Handled::Ignored } else { Handled::Answered };
         }
-        match self.attempt(desk, &query, client, &[], start, out) {
-            Step::Needs(_) => Handled::Later,
+        match self.attempt(state, &query, client, &[], start, out) {
+            Step::Forward(_) => Handled::Deferred,
             Step::Done(rcode) => {
-                self.note(desk, &query, client, rcode, out.len(), start);
+                self.note(state, &query, client, rcode, out.len(), start);
                 Handled::Answered
             }
         }
     }
 
-    /// Answers a message that others must be asked about.
-    pub async fn finish(&self, desk: &mut Desk, message: &[u8], client: Client) -> Vec<u8> {
+    /// Answers a message that needs an upstream.
+    pub async fn finish(&self, state: &mut ThreadState, message: &[u8], client: Client) -> Vec<u8> {
         let start = Instant::now();
         let (mut known, mut out) = (Vec::new(), Vec::new());
         let Ok(query) = Query::parse(message) else { return out };
-        for _ in 0..MOST_QUESTIONS {
-            match self.attempt(desk, &query, client, &known, start, &mut out) {
+        for _ in 0..MAX_UPSTREAM_QUERIES {
+            match self.attempt(state, &query, client, &known, start, &mut out) {
                 Step::Done(rcode) => {
-                    self.note(desk, &query, client, rcode, out.len(), start);
+                    self.note(state, &query, client, rcode, out.len(), start);
                     return out;
                 }
-                Step::Needs(name) => known.push((*name, self.ask(&key(&query, *name)).await)),
+                Step::Forward(name) => known.push((*name, self.forward(&key(&query, *name)).await)),
             }
         }
         refuse(&query, Rcode::SERVER_FAILURE, &mut out);
-        self.note(desk, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
+        self.note(state, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
         out
     }
 
     fn attempt(
         &self,
-        desk: &mut Desk,
+        state: &mut ThreadState,
         query: &Query<'_>,
         client: Client,
         known: &[(Name, Hit)],
@@ -169,32 +169,32 @@ impl Resolver {
             return Step::Done(refuse(query, Rcode::REFUSED, out));
         }
         let limit = if client.is_tcp { TCP_LIMIT } else { query.limit(UDP_LIMIT) };
-        let turn = desk.turns.next();
-        let zone = desk.reader.zone().map(|zone| &**zone);
+        let turn = state.turns.next();
+        let zone = state.reader.zone().map(|zone| &**zone);
         Attempt { resolver: self, zone, query, client, known, now, turn, limit }.answer(out)
     }
 
-    async fn ask(&self, key: &Key) -> Hit {
-        match self.together.join(*key) {
+    async fn forward(&self, key: &Key) -> Hit {
+        match self.in_flight.join(*key) {
             Turn::Wait(answer) => wait(answer).await.unwrap_or_else(|| failure(Rcode::SERVER_FAILURE)),
-            Turn::Ask(first) => {
-                let hit = self.ask_others(key).await;
-                first.tell(hit.clone());
+            Turn::Lead(leader) => {
+                let hit = self.query_upstream(key).await;
+                leader.publish(hit.clone());
                 hit
             }
         }
     }
 
-    /// The answer of others, or what is left of an earlier one if they do not answer, or that we have failed.
-    async fn ask_others(&self, key: &Key) -> Hit {
+    /// The upstream answer, or a stale one if no upstream answers, or SERVFAIL.
+    async fn query_upstream(&self, key: &Key) -> Hit {
         let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
         let now = Instant::now();
-        if forwarder.is_hopeless(&key.name)
+        if forwarder.is_down(&key.name)
             && let Some(hit) = self.stale(key, now)
         {
             return hit;
         }
-        match forwarder.ask(key).await {
+        match forwarder.query(key).await {
             Ok(reply) => {
                 let reply = Arc::new(reply);
                 self.cache.put(*key, &reply, Instant::now());
@@ -213,13 +213,14 @@ impl Resolver {
         Some(hit)
     }
 
-    /// Every second answer beyond the limit says "ask by TCP": a client that is who it says it is can do that.
+    /// Every second response over the limit is truncated, which asks for TCP: a client with a spoofed address cannot
+    /// do that.
     fn is_over_limit(
         &self,
         query: &Query<'_>,
         client: Client,
         now: Instant,
-        desk: &mut Desk,
+        state: &mut ThreadState,
         out: &mut Vec<u8>,
     ) -> bool {
         let Some(limit) = self.limit.as_ref().filter(|_| !client.is_tcp) else { return false };
@@ -228,7 +229,7 @@ impl Resolver {
         }
         count(&self.metrics.limited);
         out.clear();
-        if desk.turns.next().is_multiple_of(2) {
+        if state.turns.next().is_multiple_of(2) {
             let mut builder = Builder::new(query, query.limit(UDP_LIMIT), out);
             builder.set(flag::TRUNCATED);
             builder.finish();
@@ -236,9 +237,9 @@ impl Resolver {
         true
     }
 
-    fn note(&self, desk: &Desk, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
+    fn note(&self, state: &ThreadState, query: &Query<'_>, client: Client, rcode: Rcode, size: usize, start: Instant) {
         let time = start.elapsed();
-        let asked = Asked {
+        let request = Request {
             zone: self.zone_kind(&query.name),
             is_tcp: client.is_tcp,
             is_ipv6: client.address.is_ipv6(),
@@ -246,7 +247,7 @@ impl Resolver {
             wants_dnssec: query.wants_dnssec(),
             size: query.message.len(),
         };
-        desk.counts.answered(&asked, rcode, size, time);
+        state.counts.answered(&request, rcode, size, time);
         if self.config.log_queries {
             QueryLog { query, client, rcode, size, time }.write();
         }
@@ -254,7 +255,7 @@ impl Resolver {
 
     pub(crate) fn note_panic(&self, message: &[u8]) {
         count(&self.metrics.panics);
-        tracing::error!("a question ended in a panic, which is a mistake of ours: {message:02x?}");
+        tracing::error!("a query caused a panic, which is a bug: {message:02x?}");
     }
 
     fn zone_kind(&self, name: &Name) -> ZoneKind {

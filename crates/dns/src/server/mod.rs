@@ -1,4 +1,4 @@
-//! The ports: UDP on threads of its own, TCP beside everything else that waits.
+//! The listeners: UDP on its own threads, TCP on the asynchronous runtime.
 
 mod open;
 mod tcp;
@@ -15,18 +15,18 @@ use tokio::task::AbortHandle;
 
 use crate::resolve::Resolver;
 
-/// Where to listen, and with how many threads at each address.
+/// The addresses to listen on, and the number of threads for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     pub addresses: Vec<SocketAddr>,
     pub threads: usize,
-    /// Whether another process of the same user may listen there at the same time: the next one of this program.
+    /// Whether another process of the same user may listen there at the same time, for a restart without a gap.
     pub is_shared: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("opening {address} for DNS: {source}{}", advice(.source))]
+    #[error("listening on {address} for DNS: {source}{}", advice(.source))]
     Open { address: SocketAddr, source: io::Error },
     #[error("starting a thread for DNS: {0}")]
     Thread(io::Error),
@@ -41,7 +41,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// A server at work. Dropped, it closes its ports.
+/// A running server. Dropping it closes its ports.
 #[derive(Debug)]
 pub struct Server {
     pub addresses: Vec<SocketAddr>,
@@ -56,7 +56,7 @@ impl Server {
         for address in &listen.addresses {
             let failed = |source| ServerError::Open { address: *address, source };
             let listener = open::tcp(*address, listen.is_shared).map_err(failed)?;
-            // Port 0 means any: both protocols must have the same one.
+            // With port 0 the kernel assigns a port, which both protocols must share.
             let address = listener.local_addr().map_err(failed)?;
             let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();
             for socket in sockets.map_err(failed)? {
@@ -72,7 +72,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// The ports are free when this returns: a socket that lingers would take questions from its successor.
+    /// The ports are free when this returns: a remaining socket would take queries from the successor.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.tasks.iter().for_each(AbortHandle::abort);

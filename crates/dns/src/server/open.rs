@@ -1,4 +1,4 @@
-//! Opening ports.
+//! Opens listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -9,18 +9,18 @@ use portolan_kernel::datagram;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 const BACKLOG: i32 = 512;
-/// Room for what arrives while a thread is busy; the kernel may grant less.
+/// The receive buffer for datagrams that arrive while a thread is busy; the kernel may grant less.
 const QUEUE: usize = 4 << 20;
-/// How often a thread without work looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often an idle thread checks whether it must stop.
+const STOP_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Several sockets may share the address: the kernel spreads clients over them.
+/// Several sockets may share the address: the kernel distributes clients over them.
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = open(address, SocketType::DGRAM, SocketFlags::CLOEXEC)?;
     sockopt::set_socket_reuseport(&socket, true)?;
     _ = sockopt::set_socket_recv_buffer_size(&socket, QUEUE);
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(LOOK))?;
-    datagram::ask_for_local_address(socket.as_fd(), address.is_ipv6())?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(STOP_INTERVAL))?;
+    datagram::enable_local_address(socket.as_fd(), address.is_ipv6())?;
     bind(&socket, &address)?;
     Ok(socket.into())
 }

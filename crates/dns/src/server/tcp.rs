@@ -1,4 +1,4 @@
-//! Questions by TCP: any number on one connection, each with its length before it.
+//! DNS over TCP: any number of queries on one connection, each with a length prefix.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -14,14 +14,14 @@ use tokio::time::timeout;
 
 use crate::resolve::{Client, Handled, Resolver};
 
-/// Connections at once; further ones wait to be accepted.
-const MOST_CONNECTIONS: usize = 1000;
-/// Whoever does not ask within this time is sent away.
-const IDLE: Duration = Duration::from_secs(10);
-/// Whoever does not read an answer within this time, too.
-const UNREAD: Duration = Duration::from_secs(5);
-/// The wait after the machine is out of sockets.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Concurrent connections; more wait in the accept queue.
+const MAX_CONNECTIONS: usize = 1000;
+/// An idle connection is closed after this time.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A connection whose client does not read its responses is closed after this time.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The backoff after an accept error, for example when the process is out of descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Handle) -> io::Result<AbortHandle> {
     let _context = runtime.enter();
@@ -30,42 +30,42 @@ pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Ha
 }
 
 async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut conversations = JoinSet::new();
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, client)) => {
                 let resolver = resolver.clone();
-                conversations.spawn(async move {
-                    _ = converse(stream, client, &resolver).await;
+                connections.spawn(async move {
+                    _ = serve_connection(stream, client, &resolver).await;
                     drop(place);
                 });
             }
             Err(error) => {
                 tracing::debug!("accepting a connection: {error}");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         }
-        while conversations.try_join_next().is_some() {}
+        while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let client = Client { address, is_tcp: true };
-    let mut desk = resolver.waiting_desk();
+    let mut state = resolver.task_state();
     let (mut message, mut answer) = (Vec::new(), Vec::new());
     loop {
-        timeout(IDLE, read(&mut stream, &mut message)).await??;
-        match resolver.handle(&mut desk, &message, client, &mut answer) {
+        timeout(IDLE_TIMEOUT, read(&mut stream, &mut message)).await??;
+        match resolver.handle(&mut state, &message, client, &mut answer) {
             Handled::Answered => {}
-            Handled::Silence => return Ok(()),
-            Handled::Later => answer = resolver.finish(&mut desk, &message, client).await,
+            Handled::Ignored => return Ok(()),
+            Handled::Deferred => answer = resolver.finish(&mut state, &message, client).await,
         }
         let length = (answer.len() as u16).to_be_bytes();
         let whole = [&length[..], &answer].concat();
-        timeout(UNREAD, stream.write_all(&whole)).await??;
+        timeout(WRITE_TIMEOUT, stream.write_all(&whole)).await??;
     }
 }
 

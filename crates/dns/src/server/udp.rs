@@ -1,4 +1,4 @@
-//! One thread for one socket: what can be answered at once is answered at once; the rest is handed on.
+//! One thread per socket. Queries for cluster names are answered at once; the rest is handed to the runtime.
 
 use std::io;
 use std::net::UdpSocket;
@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use portolan_kernel::datagram::{self, Received};
 use tokio::runtime::Handle;
 
-use crate::resolve::{Client, Desk, Handled, Resolver};
+use crate::resolve::{Client, Handled, Resolver, ThreadState};
 
-/// Questions are short; what does not fit is cut, and refused as malformed.
-const LONGEST_QUESTION: usize = 4096;
+/// Queries are short; a longer datagram is truncated, and rejected as malformed.
+const MAX_QUERY: usize = 4096;
 const STACK: usize = 256 * 1024;
 
 pub(super) fn serve(
@@ -31,26 +31,26 @@ struct Worker {
     socket: Arc<UdpSocket>,
     resolver: Arc<Resolver>,
     runtime: Handle,
-    desk: Desk,
+    state: ThreadState,
     answer: Vec<u8>,
 }
 
 impl Worker {
     fn new(socket: UdpSocket, resolver: Arc<Resolver>, runtime: Handle) -> Self {
-        let desk = resolver.desk();
-        Self { socket: Arc::new(socket), resolver, runtime, desk, answer: Vec::with_capacity(LONGEST_QUESTION) }
+        let state = resolver.thread_state();
+        Self { socket: Arc::new(socket), resolver, runtime, state, answer: Vec::with_capacity(MAX_QUERY) }
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        let mut buffer = [0; LONGEST_QUESTION];
+        let mut buffer = [0; MAX_QUERY];
         while !stop.load(Ordering::Relaxed) {
-            // An error is no reason to end: it is the end of a wait, or somebody's unreachable port.
+            // An error is a receive timeout, or an ICMP error for an earlier response.
             let Ok(received) = datagram::receive(self.socket.as_fd(), &mut buffer) else { continue };
             self.handle_safely(&buffer[..received.length], received);
         }
     }
 
-    /// One question, whatever it does to us, must not cost the others their answers.
+    /// A query that causes a panic must not affect other queries.
     fn handle_safely(&mut self, message: &[u8], received: Received) {
         let handled = catch_unwind(AssertUnwindSafe(|| self.handle(message, received)));
         if handled.is_err() {
@@ -60,23 +60,23 @@ impl Worker {
 
     fn handle(&mut self, message: &[u8], received: Received) {
         let client = Client { address: received.from, is_tcp: false };
-        match self.resolver.handle(&mut self.desk, message, client, &mut self.answer) {
+        match self.resolver.handle(&mut self.state, message, client, &mut self.answer) {
             Handled::Answered => send(&self.socket, &self.answer, received),
-            Handled::Silence => {}
-            Handled::Later => self.hand_on(message.to_vec(), client, received),
+            Handled::Ignored => {}
+            Handled::Deferred => self.defer(message.to_vec(), client, received),
         }
     }
 
-    fn hand_on(&self, message: Vec<u8>, client: Client, received: Received) {
+    fn defer(&self, message: Vec<u8>, client: Client, received: Received) {
         let (socket, resolver) = (self.socket.clone(), self.resolver.clone());
         self.runtime.spawn(async move {
-            let answer = resolver.finish(&mut resolver.waiting_desk(), &message, client).await;
+            let answer = resolver.finish(&mut resolver.task_state(), &message, client).await;
             send(&socket, &answer, received);
         });
     }
 }
 
-/// The answer leaves from the address that was asked. A client that cannot be reached is its own concern.
+/// The response is sent from the address that the query was sent to. A client that is unreachable is not an error.
 fn send(socket: &UdpSocket, answer: &[u8], received: Received) {
     if let Err(error) = datagram::send(socket.as_fd(), answer, received.from, received.at) {
         tracing::debug!("answering {}: {error}", received.from);

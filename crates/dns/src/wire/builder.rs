@@ -1,14 +1,14 @@
-//! Writing an answer within a limit, with names compressed.
+//! Builds a response within a size limit, with name compression.
 
 use super::{Edns, HEADER, Name, Query, Rcode, flag, kind};
 
-/// Places of names that later names may point to; more than these are not remembered.
-const MOST_PLACES: usize = 48;
+/// Offsets of names that later names may point to; more are not recorded.
+const MAX_POINTERS: usize = 48;
 /// An OPT record without options.
 const OPT_LENGTH: usize = 11;
-/// What we can take by UDP ourselves, which nobody needs to know better.
+/// The UDP payload size that we advertise.
 const OWN_SIZE: u16 = 1232;
-/// Pointers have 14 bits.
+/// Compression pointers have 14 bits.
 const LAST_POINTER: usize = 0x3fff;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub enum Section {
     Additional,
 }
 
-/// An answer that grows. It never becomes larger than its limit: a record that does not fit is left out, and if it was
-/// part of the answer, the client is told to ask by TCP.
+/// A response under construction. It never exceeds its limit: a record that does not fit is omitted, and in the
+/// answer section the response is marked as truncated.
 pub struct Builder<'a> {
     out: &'a mut Vec<u8>,
     limit: usize,
@@ -27,14 +27,14 @@ pub struct Builder<'a> {
     rcode: Rcode,
     edns: Option<Edns>,
     counts: [u16; 3],
-    /// Where a name, or the rest of one, begins.
-    places: [u16; MOST_PLACES],
+    /// Offsets where a name, or a suffix of one, begins.
+    places: [u16; MAX_POINTERS],
     n_places: usize,
     last: Section,
 }
 
 impl<'a> Builder<'a> {
-    /// Begins with the header and the question as the client wrote it.
+    /// Starts with the header and the question as the client wrote it.
     pub fn new(query: &Query<'_>, limit: usize, out: &'a mut Vec<u8>) -> Self {
         let flags = flag::RESPONSE | query.flags & (flag::RECURSION_DESIRED | flag::CHECKING_DISABLED);
         let mut builder = Self::bare(query.id, flags, limit, out);
@@ -56,13 +56,13 @@ impl<'a> Builder<'a> {
             rcode: Rcode::NO_ERROR,
             edns: None,
             counts: [0; 3],
-            places: [0; MOST_PLACES],
+            places: [0; MAX_POINTERS],
             n_places: 0,
             last: Section::Answer,
         }
     }
 
-    /// An error for a message whose question could not be read: the header alone.
+    /// An error response to a message whose question could not be read: the header alone.
     pub fn error(id: u16, flags: u16, rcode: Rcode, out: &'a mut Vec<u8>) {
         let kept = flags & (flag::OPCODE | flag::RECURSION_DESIRED);
         let mut builder = Self::bare(id, flag::RESPONSE | kept, OWN_SIZE.into(), out);
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
         self.counts[0]
     }
 
-    /// Adds a record, unless it does not fit. Tells whether it did. Sections come in their order.
+    /// Adds a record and returns whether it fits. Sections must come in their order.
     pub fn record(&mut self, section: Section, owner: &[u8], kind: u16, ttl: u32, data: Data<'_>) -> bool {
         self.record_of_class(section, owner, [kind, super::CLASS_IN], ttl, data)
     }
@@ -135,7 +135,7 @@ impl<'a> Builder<'a> {
                 for number in [0, weight, port] {
                     self.out.extend_from_slice(&number.to_be_bytes());
                 }
-                // RFC 2782 forbids to compress the target, but others may point to it.
+                // RFC 2782 forbids compressing the target, but other names may point to it.
                 self.remember(target, self.out.len());
                 self.out.extend_from_slice(target);
             }
@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
         if self.edns.is_some() { OPT_LENGTH } else { 0 }
     }
 
-    /// Writes as much of a name as nobody has written before, and points to the rest.
+    /// Writes the labels of a name that are new, and a pointer for the rest.
     fn name(&mut self, name: &[u8]) {
         let mut rest = name;
         let start = self.out.len();
@@ -170,17 +170,17 @@ impl<'a> Builder<'a> {
         self.remember_until(name, start, name.len());
     }
 
-    /// The name and each rest of it that begins before `end`.
+    /// The name and each suffix of it that begins before `end`.
     fn remember_until(&mut self, name: &[u8], start: usize, end: usize) {
         let mut place = 0;
-        while place < end && name[place] > 0 && start + place <= LAST_POINTER && self.n_places < MOST_PLACES {
+        while place < end && name[place] > 0 && start + place <= LAST_POINTER && self.n_places < MAX_POINTERS {
             self.places[self.n_places] = (start + place) as u16;
             self.n_places += 1;
             place += 1 + usize::from(name[place]);
         }
     }
 
-    /// Whether this very name stands at that place of what is written.
+    /// Whether this name is at that offset of the message.
     fn has(&self, place: u16, name: &[u8]) -> bool {
         let (mut place, mut rest) = (usize::from(place), name);
         loop {
@@ -222,7 +222,7 @@ fn section_index(section: Section) -> usize {
     section as usize
 }
 
-/// What a record says.
+/// The data of a record.
 #[derive(Clone, Copy)]
 pub enum Data<'a> {
     Raw(&'a [u8]),

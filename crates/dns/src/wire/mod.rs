@@ -1,4 +1,4 @@
-//! The messages of DNS, octet by octet (RFC 1035, RFC 6891). Whatever arrives is hostile until it is parsed.
+//! The DNS message format (RFC 1035, RFC 6891). All input is untrusted until it is parsed.
 
 mod builder;
 mod name;
@@ -10,7 +10,7 @@ pub use name::{Labels, Name, NameError};
 pub use query::{Edns, Query, Unanswerable};
 pub use reply::{Record, Reply, ReplyError};
 
-/// Types of records that mean something here; any other number is passed on as it is.
+/// Record types with a meaning here; all others are passed through unchanged.
 pub mod kind {
     pub const A: u16 = 1;
     pub const NS: u16 = 2;
@@ -28,7 +28,7 @@ pub mod kind {
     pub const AXFR: u16 = 252;
     pub const ANY: u16 = 255;
 
-    /// As the query log and the metrics call it.
+    /// The name in the query log and in metrics.
     pub fn name(kind: u16) -> &'static str {
         match kind {
             A => "A",
@@ -55,7 +55,7 @@ pub mod kind {
 pub const CLASS_IN: u16 = 1;
 /// The header's length.
 pub const HEADER: usize = 12;
-/// What a client without EDNS can take by UDP.
+/// The largest UDP response for a client without EDNS.
 pub const SMALLEST_LIMIT: usize = 512;
 
 /// Bits of the header's second word.
@@ -70,7 +70,7 @@ pub mod flag {
     pub const OPCODE: u16 = 0x7800;
 }
 
-/// How it went. Codes above 15 need EDNS to be told.
+/// The response code. Codes above 15 need EDNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rcode(pub u16);
 
@@ -78,7 +78,7 @@ impl Rcode {
     pub const NO_ERROR: Self = Self(0);
     pub const FORMAT_ERROR: Self = Self(1);
     pub const SERVER_FAILURE: Self = Self(2);
-    pub const NO_NAME: Self = Self(3);
+    pub const NX_DOMAIN: Self = Self(3);
     pub const NOT_IMPLEMENTED: Self = Self(4);
     pub const REFUSED: Self = Self(5);
     pub const BAD_VERSION: Self = Self(16);
@@ -97,7 +97,7 @@ impl Rcode {
     }
 }
 
-/// Two octets at a place, if the message goes that far.
+/// Two octets at an offset, if the message is long enough.
 fn word(message: &[u8], place: usize) -> Option<u16> {
     Some(u16::from_be_bytes(message.get(place..place.checked_add(2)?)?.try_into().ok()?))
 }

@@ -1,14 +1,14 @@
-//! Names as they are on the wire: labels with their lengths, ended by the root's empty one.
+//! Names in wire format: labels with their lengths, terminated by the empty label of the root.
 
 use std::fmt;
 
-/// The longest name, its lengths and the root included.
+/// The longest name, including length octets and the root.
 const LONGEST: usize = 255;
-const LONGEST_LABEL: usize = 63;
-/// So many jumps are enough for any name that was not made to keep us busy.
-const MOST_JUMPS: usize = 32;
+const MAX_LABEL: usize = 63;
+/// More compression pointers than any legitimate name needs.
+const MAX_JUMPS: usize = 32;
 
-/// A whole name in lower case, in a place of fixed size, so that asking for one allocates nothing.
+/// A name in lower case, in a buffer of fixed size, so that lookups do not allocate.
 #[derive(Clone, Copy)]
 pub struct Name {
     length: u8,
@@ -17,24 +17,24 @@ pub struct Name {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("the name ends before its last label does")]
-    Cut,
+    #[error("the name is truncated")]
+    Truncated,
     #[error("a label has more than 63 octets")]
     LongLabel,
     #[error("a label is empty")]
     EmptyLabel,
     #[error("the name has more than 255 octets")]
     LongName,
-    #[error("the name is compressed in a circle, or to a place after itself")]
+    #[error("a compression pointer leads forwards or into a loop")]
     Loop,
-    #[error("a label of a kind that nobody uses")]
-    StrangeLabel,
+    #[error("a label has an unsupported type")]
+    UnsupportedLabel,
 }
 
 impl Name {
     pub const ROOT: Self = Self { length: 1, bytes: [0; LONGEST] };
 
-    /// From the usual notation, with or without the dot at the end.
+    /// From the usual notation, with or without the trailing dot.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         let text = text.strip_suffix('.').unwrap_or(text);
         let labels = text.split('.').filter(|_| !text.is_empty());
@@ -48,16 +48,16 @@ impl Name {
         Ok(name)
     }
 
-    /// From octets that are a name already, such as those of a record.
+    /// From octets in wire format, such as those of a record.
     pub fn from_wire(bytes: &[u8]) -> Result<Self, NameError> {
         let (name, end) = Self::read_plain(bytes, 0)?;
-        if end == bytes.len() { Ok(name) } else { Err(NameError::Cut) }
+        if end == bytes.len() { Ok(name) } else { Err(NameError::Truncated) }
     }
 
     fn push(&mut self, label: &[u8]) -> Result<(), NameError> {
         match label.len() {
             0 => return Err(NameError::EmptyLabel),
-            1..=LONGEST_LABEL => {}
+            1..=MAX_LABEL => {}
             _ => return Err(NameError::LongLabel),
         }
         self.extend(&[label.len() as u8])?;
@@ -68,19 +68,19 @@ impl Name {
         let start = usize::from(self.length);
         let place = self.bytes.get_mut(start..start + more.len()).ok_or(NameError::LongName)?;
         place.copy_from_slice(more);
-        // A length is below 64 and therefore no letter.
+        // A length is below 64 and therefore never a letter.
         place.make_ascii_lowercase();
         self.length += more.len() as u8;
         Ok(())
     }
 
-    /// Reads a name without compression, as a question has it. Tells where it ends.
+    /// Reads an uncompressed name, as in a question. Returns its end.
     pub fn read_plain(message: &[u8], start: usize) -> Result<(Self, usize), NameError> {
         let mut end = start;
         loop {
-            let length = usize::from(*message.get(end).ok_or(NameError::Cut)?);
-            if length > LONGEST_LABEL {
-                return Err(NameError::StrangeLabel);
+            let length = usize::from(*message.get(end).ok_or(NameError::Truncated)?);
+            if length > MAX_LABEL {
+                return Err(NameError::UnsupportedLabel);
             }
             end += 1 + length;
             if end - start > LONGEST {
@@ -91,16 +91,16 @@ impl Name {
             }
         }
         let mut name = Self { length: 0, bytes: [0; LONGEST] };
-        name.extend(message.get(start..end).ok_or(NameError::Cut)?)?;
+        name.extend(message.get(start..end).ok_or(NameError::Truncated)?)?;
         Ok((name, end))
     }
 
-    /// Reads a name that may be compressed, keeping its case, and tells where it ends in the message. Pointers must
-    /// lead backwards, each further than the one before, so that there is no circle.
+    /// Reads a name that may be compressed, preserving its case, and returns its end in the message. Pointers must
+    /// lead backwards, each further than the one before, so that there is no loop.
     pub fn expand(message: &[u8], start: usize, into: &mut Vec<u8>) -> Result<usize, NameError> {
         let (mut place, mut floor, mut end) = (start, start, None);
         let before = into.len();
-        for _ in 0..=MOST_JUMPS {
+        for _ in 0..=MAX_JUMPS {
             match expand_labels(message, place, before, into)? {
                 Segment::End(after) => return Ok(end.unwrap_or(after)),
                 Segment::Jump { to, after } if to < floor => {
@@ -125,7 +125,7 @@ impl Name {
         self.length == 1
     }
 
-    /// What stands before the suffix; nothing at all if the name is the suffix itself, and `None` if it is elsewhere.
+    /// The labels before the suffix; empty if the name is the suffix itself, and `None` if the name is not below it.
     pub fn before(&self, suffix: &Self) -> Option<&[u8]> {
         let bytes = self.as_bytes();
         let wanted = bytes.len().checked_sub(usize::from(suffix.length))?;
@@ -149,11 +149,11 @@ enum Segment {
 /// Labels up to the root or to a pointer.
 fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec<u8>) -> Result<Segment, NameError> {
     loop {
-        let length = *message.get(place).ok_or(NameError::Cut)?;
+        let length = *message.get(place).ok_or(NameError::Truncated)?;
         match length >> 6 {
             0 => {
                 let end = place + 1 + usize::from(length);
-                into.extend_from_slice(message.get(place..end).ok_or(NameError::Cut)?);
+                into.extend_from_slice(message.get(place..end).ok_or(NameError::Truncated)?);
                 if into.len() - before > LONGEST {
                     return Err(NameError::LongName);
                 }
@@ -163,20 +163,20 @@ fn expand_labels(message: &[u8], mut place: usize, before: usize, into: &mut Vec
                 place = end;
             }
             3 => {
-                let low = *message.get(place + 1).ok_or(NameError::Cut)?;
+                let low = *message.get(place + 1).ok_or(NameError::Truncated)?;
                 return Ok(Segment::Jump { to: usize::from(length & 0x3f) << 8 | usize::from(low), after: place + 2 });
             }
-            _ => return Err(NameError::StrangeLabel),
+            _ => return Err(NameError::UnsupportedLabel),
         }
     }
 }
 
-/// The labels of a name, without the root's.
+/// The labels of a name, without the root.
 #[derive(Clone)]
 pub struct Labels<'a>(&'a [u8]);
 
 impl<'a> Labels<'a> {
-    /// From labels with their lengths, with or without the root's.
+    /// From labels in wire format, with or without the root.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -207,7 +207,7 @@ impl std::hash::Hash for Name {
     }
 }
 
-/// With the dot at the end; octets that would confuse a reader are escaped as in a zone file.
+/// With the trailing dot; special octets are escaped as in a zone file.
 impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_root() {

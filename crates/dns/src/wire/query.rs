@@ -1,8 +1,8 @@
-//! A question as a client sends it.
+//! A query of a client.
 
 use super::{CLASS_IN, HEADER, Name, Rcode, SMALLEST_LIMIT, flag, kind, word};
 
-/// A message that asks one question.
+/// A message with one question.
 #[derive(Clone)]
 pub struct Query<'a> {
     pub message: &'a [u8],
@@ -11,37 +11,37 @@ pub struct Query<'a> {
     pub name: Name,
     pub kind: u16,
     pub class: u16,
-    /// Where the question ends in the message.
+    /// The end of the question in the message.
     pub question_end: usize,
     pub edns: Option<Edns>,
 }
 
-/// What an OPT record says.
+/// The content of an OPT record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
     pub size: u16,
     pub version: u8,
-    /// The client wants DNSSEC's records.
+    /// The client wants DNSSEC records (the DO bit).
     pub wants_dnssec: bool,
 }
 
-/// Why a message is not answered as a question.
+/// Why a message is not a valid query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswerable {
-    /// Not a question at all: an answer would only help somebody to have us send packets to others.
-    Silence,
-    /// The error that the sender is told.
+    /// Not a query at all: a response would allow amplification or reflection attacks.
+    Ignored,
+    /// The error code for the sender.
     Error { id: u16, flags: u16, rcode: Rcode },
 }
 
-/// More records than this in a question are not looked at: one is usual.
-const MOST_RECORDS: u16 = 16;
+/// Queries with more records are rejected: one is usual.
+const MAX_RECORDS: u16 = 16;
 
 impl<'a> Query<'a> {
     pub fn parse(message: &'a [u8]) -> Result<Self, Unanswerable> {
-        let (id, flags) = word(message, 0).zip(word(message, 2)).ok_or(Unanswerable::Silence)?;
+        let (id, flags) = word(message, 0).zip(word(message, 2)).ok_or(Unanswerable::Ignored)?;
         if message.len() < HEADER || flags & flag::RESPONSE != 0 {
-            return Err(Unanswerable::Silence);
+            return Err(Unanswerable::Ignored);
         }
         let error = |rcode| Unanswerable::Error { id, flags, rcode };
         if flags & flag::OPCODE != 0 {
@@ -64,7 +64,7 @@ impl<'a> Query<'a> {
         Some(Self { message, id, flags, name, kind, class, question_end: end + 4, edns })
     }
 
-    /// The question with the case that the client wrote, its type and its class.
+    /// The question as the client wrote it: name, type and class.
     pub fn question(&self) -> &'a [u8] {
         &self.message[HEADER..self.question_end]
     }
@@ -77,17 +77,17 @@ impl<'a> Query<'a> {
         self.edns.is_some_and(|edns| edns.wants_dnssec)
     }
 
-    /// How large an answer by UDP may be: what the client says, but no more than we say.
+    /// The largest UDP response: what the client advertises, up to our own limit.
     pub fn limit(&self, ours: usize) -> usize {
         let theirs = self.edns.map_or(SMALLEST_LIMIT, |edns| usize::from(edns.size));
         theirs.max(SMALLEST_LIMIT).min(ours.max(SMALLEST_LIMIT))
     }
 }
 
-/// Walks over all records. `None` if they are not what the header promises, or there are two OPT records.
+/// Walks all records. `None` if they do not match the header, or if there are two OPT records.
 fn find_edns(message: &[u8], mut place: usize, records: u16) -> Option<Option<Edns>> {
     let mut found = None;
-    for _ in 0..records.min(MOST_RECORDS) {
+    for _ in 0..records.min(MAX_RECORDS) {
         let is_root = *message.get(place)? == 0;
         place = skip_name(message, place)?;
         let (kind, class) = word(message, place).zip(word(message, place + 2))?;
@@ -107,7 +107,7 @@ fn find_edns(message: &[u8], mut place: usize, records: u16) -> Option<Option<Ed
     Some(found)
 }
 
-/// Past a name, which may end in a pointer. Where that leads is of no concern.
+/// Skips a name, which may end in a pointer, without following it.
 fn skip_name(message: &[u8], mut place: usize) -> Option<usize> {
     loop {
         let length = *message.get(place)?;

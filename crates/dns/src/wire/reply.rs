@@ -1,26 +1,26 @@
-//! An answer as another server sends it: checked, and with its names in full, so that it can be told to anybody.
+//! A response of an upstream server: validated, and with its names expanded, so that it can be sent to any client.
 
 use super::builder::Data;
 use super::{Builder, HEADER, Name, NameError, Rcode, Section, double_word, flag, kind, word};
 
-/// Records beyond these are not believed to be an honest answer.
-const MOST_RECORDS: usize = 2048;
+/// A response with more records is rejected.
+const MAX_RECORDS: usize = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// As the server wrote it.
+    /// The owner as the server wrote it.
     pub owner: Box<[u8]>,
     pub kind: u16,
     pub class: u16,
     pub ttl: u32,
-    /// Names in it are in full.
+    /// The data, with its names expanded.
     pub data: Box<[u8]>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub flags: u16,
-    /// With the upper bits that EDNS carries.
+    /// Including the upper bits from EDNS.
     pub rcode: u16,
     pub answers: Vec<Record>,
     pub authorities: Vec<Record>,
@@ -29,32 +29,32 @@ pub struct Reply {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    #[error("the answer is shorter than it says")]
-    Cut,
-    #[error("the answer is to another question")]
+    #[error("the response is truncated")]
+    Truncated,
+    #[error("the response is for another question")]
     OtherQuestion,
-    #[error("the answer is to the question, but in another case")]
+    #[error("the response has the question in another case")]
     OtherCase,
-    #[error("the answer has too many records")]
+    #[error("the response has too many records")]
     TooMany,
-    #[error("the answer has a bad name: {0}")]
+    #[error("the response has an invalid name: {0}")]
     Name(#[from] NameError),
 }
 
 impl Reply {
-    /// Reads an answer to the question that was sent with this id: name, type and class must be the very same octets.
+    /// Parses the response to the query with this id: name, type and class must be the same octets.
     pub fn parse(message: &[u8], id: u16, question: &[u8]) -> Result<Self, ReplyError> {
-        let (their_id, flags) = word(message, 0).zip(word(message, 2)).ok_or(ReplyError::Cut)?;
+        let (their_id, flags) = word(message, 0).zip(word(message, 2)).ok_or(ReplyError::Truncated)?;
         let counts = [4, 6, 8, 10].map(|place| word(message, place).map(usize::from));
         let [Some(questions), Some(answers), Some(authorities), Some(additional)] = counts else {
-            return Err(ReplyError::Cut);
+            return Err(ReplyError::Truncated);
         };
         let is_answer = flags & flag::RESPONSE != 0 && flags & flag::OPCODE == 0;
         if their_id != id || !is_answer || questions != 1 {
             return Err(ReplyError::OtherQuestion);
         }
         check_question(message, question)?;
-        if answers + authorities + additional > MOST_RECORDS {
+        if answers + authorities + additional > MAX_RECORDS {
             return Err(ReplyError::TooMany);
         }
         let mut reply = Self { flags, rcode: flags & 0x0f, ..Self::default() };
@@ -65,7 +65,7 @@ impl Reply {
         Ok(reply)
     }
 
-    /// The OPT record is between the server and us.
+    /// The OPT record concerns the upstream connection only.
     fn take_edns(&mut self) {
         if let Some(opt) = self.additional.iter().find(|record| record.kind == kind::OPT) {
             self.rcode |= (opt.ttl >> 24) as u16 * 16;
@@ -81,7 +81,7 @@ impl Reply {
         Rcode(self.rcode)
     }
 
-    /// Writes all records, their lives shortened by the time that they have been kept.
+    /// Writes all records, with their TTLs reduced by the time in the cache.
     pub fn write(&self, builder: &mut Builder<'_>, age: u32) {
         let parts = [
             (Section::Answer, &self.answers),
@@ -105,7 +105,7 @@ impl Record {
 }
 
 fn check_question(message: &[u8], question: &[u8]) -> Result<(), ReplyError> {
-    let theirs = message.get(HEADER..HEADER + question.len()).ok_or(ReplyError::Cut)?;
+    let theirs = message.get(HEADER..HEADER + question.len()).ok_or(ReplyError::Truncated)?;
     if theirs == question {
         return Ok(());
     }
@@ -124,17 +124,17 @@ fn read_records(message: &[u8], mut place: usize, count: usize, into: &mut Vec<R
 fn read_record(message: &[u8], place: usize) -> Result<(Record, usize), ReplyError> {
     let mut owner = Vec::new();
     let place = Name::expand(message, place, &mut owner)?;
-    let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Cut)?;
-    let (ttl, length) = double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Cut)?;
+    let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Truncated)?;
+    let (ttl, length) = double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Truncated)?;
     let (start, end) = (place + 10, place + 10 + usize::from(length));
-    message.get(start..end).ok_or(ReplyError::Cut)?;
-    // A time to live with its highest bit set counts as none (RFC 2181); an OPT record uses the field otherwise.
+    message.get(start..end).ok_or(ReplyError::Truncated)?;
+    // A TTL with its highest bit set counts as zero (RFC 2181); an OPT record uses the field for flags.
     let ttl = if ttl > i32::MAX as u32 && kind != kind::OPT { 0 } else { ttl };
     let data = read_data(message, kind, start, end)?;
     Ok((Record { owner: owner.into(), kind, class, ttl, data }, end))
 }
 
-/// Names are compressed only in types that are as old as compression (RFC 3597), and in SRV by some.
+/// Names are compressed only in the types of RFC 1035 (RFC 3597), and by some servers in SRV.
 fn read_data(message: &[u8], kind: u16, start: usize, end: usize) -> Result<Box<[u8]>, ReplyError> {
     let (fixed, names) = match kind {
         kind::NS | kind::CNAME | kind::PTR | kind::DNAME => (0, 1),
@@ -143,16 +143,16 @@ fn read_data(message: &[u8], kind: u16, start: usize, end: usize) -> Result<Box<
         kind::SOA => (0, 2),
         _ => return Ok(message[start..end].into()),
     };
-    // The message goes on behind the record, but its names must not.
+    // Names in the data must not extend past the record.
     let message = &message[..end];
-    let mut data = message.get(start..start + fixed).ok_or(ReplyError::Cut)?.to_vec();
+    let mut data = message.get(start..start + fixed).ok_or(ReplyError::Truncated)?.to_vec();
     let mut place = start + fixed;
     for _ in 0..names {
         place = Name::expand(message, place, &mut data)?;
     }
-    let rest = message.get(place..).ok_or(ReplyError::Cut)?;
+    let rest = message.get(place..).ok_or(ReplyError::Truncated)?;
     if kind != kind::SOA && !rest.is_empty() {
-        return Err(ReplyError::Cut);
+        return Err(ReplyError::Truncated);
     }
     data.extend_from_slice(rest);
     Ok(data.into())

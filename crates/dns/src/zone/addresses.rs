@@ -1,4 +1,4 @@
-//! Addresses written as labels: `1-2-3-4`, `5678-abcd--1`.
+//! Addresses as labels: `1-2-3-4`, `5678-abcd--1`.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub fn dashed(address: IpAddr) -> String {
     text
 }
 
-/// Three single hyphens make an IPv4 address; all else is IPv6, or nothing.
+/// Three single hyphens make an IPv4 address; everything else is IPv6 or invalid.
 pub fn from_dashed(label: &str) -> Option<IpAddr> {
     let is_v4 = label.bytes().filter(|byte| *byte == b'-').count() == 3 && !label.contains("--");
     let text = label.replace('-', if is_v4 { "." } else { ":" });

@@ -1,4 +1,4 @@
-//! What the operator decides about names.
+//! The settings of the operator for cluster names.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,20 @@ use crate::wire::Name;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneConfig {
-    /// The cluster's domains; pointers lead into the first.
+    /// The domains of the cluster; PTR records lead into the first.
     pub zones: Vec<Name>,
-    /// How long answers may be kept, in seconds.
+    /// The TTL of records, in seconds.
     pub ttl: u32,
     pub pods: Pods,
-    /// A Service without any ready endpoint has no name.
+    /// Whether a Service without a ready endpoint does not exist.
     pub ignore_empty: bool,
-    /// Addresses of which nothing is known are somebody else's: ask further instead of denying them.
+    /// Whether queries for unknown addresses are forwarded instead of denied.
     pub pass_unknown_addresses: bool,
-    /// Names in our zones that nobody has are asked for further, too.
+    /// Whether queries for unknown names in our zones are forwarded instead of denied.
     pub pass_unknown_names: bool,
-    /// Whether addresses are turned into names at all.
+    /// Whether PTR queries are answered.
     pub serves_reverse: bool,
-    /// Where this server is reached: the NS record leads there.
+    /// The addresses of this server, for the NS record.
     pub own_addresses: Vec<IpAddr>,
 }
 
@@ -28,9 +28,9 @@ pub struct ZoneConfig {
 pub enum Pods {
     #[default]
     Disabled,
-    /// Any address, whether there is such a pod or not.
+    /// Any address, whether a pod has it or not.
     Insecure,
-    /// Only the addresses of pods in that namespace.
+    /// Only addresses of pods in that namespace.
     Verified,
 }
 

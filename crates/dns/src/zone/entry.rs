@@ -1,4 +1,4 @@
-//! One Service with its endpoints, in the form that answers are made from.
+//! One Service with its endpoints, in the form that answers are built from.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::addresses::{dashed, from_dashed};
 pub struct Entry {
     pub service: Arc<Service>,
     slices: Option<Arc<Slices>>,
-    /// The addresses of a headless Service, each once.
+    /// The addresses of a headless Service, without duplicates.
     pub endpoints: Endpoints,
 }
 
@@ -45,7 +45,8 @@ impl Entry {
         Endpoints { v4: v4.into(), v6: v6.into() }
     }
 
-    /// What it is an alias of. An address is not a name, and a Service that gives one has none.
+    /// The target of an ExternalName Service. `None` if it is an address, which cannot be the target of a CNAME
+    /// record.
     pub fn alias(&self) -> Option<&str> {
         let target = self.service.external_name.as_deref()?;
         (target.parse::<IpAddr>().is_err() && !target.is_empty()).then_some(target)
@@ -59,14 +60,14 @@ impl Entry {
         !self.is_external() && self.service.cluster_ips.is_empty()
     }
 
-    /// Endpoints that may be sent to, with their slices. Whether they are about to end is of no concern to DNS.
+    /// Ready endpoints with their slices. Termination does not matter to DNS.
     pub fn ready(&self) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
         let slices = self.slices.iter().flat_map(|slices| slices.0.iter());
         let all = slices.flat_map(|slice| slice.endpoints.iter().map(move |endpoint| (&**slice, endpoint)));
         all.filter(|(_, endpoint)| endpoint.conditions.ready)
     }
 
-    /// The endpoints of that name.
+    /// The endpoints with that label.
     pub fn named(&self, label: &[u8]) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
         let address = std::str::from_utf8(label).ok().and_then(from_dashed);
         let label = label.to_vec();
@@ -76,7 +77,7 @@ impl Entry {
         })
     }
 
-    /// Whether the Service, or one of its endpoints if it is headless, has such a port.
+    /// Whether the Service, or one of its endpoints if it is headless, has this port.
     pub fn has_port(&self, port: &[u8], protocol: Protocol) -> bool {
         let is_it = |name: &str, known: Protocol| name.as_bytes().eq_ignore_ascii_case(port) && known == protocol;
         if self.is_headless() {

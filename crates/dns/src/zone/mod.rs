@@ -1,7 +1,7 @@
-//! NAMES: what the facts of a snapshot are called.
+//! NAMES: the DNS view of a snapshot.
 //!
-//! A [`Zone`] is a value like the snapshot that it comes from: cloning it is cheap, and making the next one costs as
-//! much as there is to change. It says what a name stands for; `answer` turns that into records.
+//! A [`Zone`] is a value like the snapshot that it is made from: cloning it is cheap, and an update costs as much as
+//! there are changes. It resolves a name to a [`Place`]; `answer` turns that into records.
 
 mod addresses;
 mod config;
@@ -29,11 +29,11 @@ pub use reverse::{reverse_address, reverse_zones};
 pub struct Zone {
     config: Arc<ZoneConfig>,
     facts: Snapshot,
-    /// By the labels of service and namespace as a query has them, so that looking one up makes no copy.
+    /// Keyed by the labels of service and namespace in wire format, so that a lookup makes no copy.
     entries: HashMap<Box<[u8]>, Arc<Entry>>,
     by_cluster_ip: OrdMap<IpAddr, ServiceName>,
     by_endpoint: OrdSet<(IpAddr, ServiceName)>,
-    /// When it last changed, in seconds since 1970: what secondary servers compare.
+    /// The time of the last change, in seconds since 1970, for secondary servers.
     pub serial: u32,
 }
 
@@ -49,7 +49,7 @@ impl Zone {
         }
     }
 
-    /// The zone of the next snapshot: only what differs is looked at. The time is that of the change, if there is one.
+    /// The zone of the next snapshot: only differences are processed. `seconds` becomes the serial if there are any.
     pub fn follow(&self, snapshot: &Snapshot, seconds: u32) -> Self {
         let changed = changed_services(&self.facts, snapshot);
         let mut next = Self { facts: snapshot.clone(), ..self.clone() };
@@ -57,15 +57,15 @@ impl Zone {
             next.serial = seconds;
         }
         for name in &changed {
-            next.forget(name);
+            next.remove(name);
         }
         for name in &changed {
-            next.learn(name);
+            next.add(name);
         }
         next
     }
 
-    fn forget(&mut self, name: &ServiceName) {
+    fn remove(&mut self, name: &ServiceName) {
         let Some(entry) = self.entries.remove(&*key(name)) else { return };
         for address in &entry.service.cluster_ips {
             if self.by_cluster_ip.get(address) == Some(name) {
@@ -77,7 +77,7 @@ impl Zone {
         }
     }
 
-    fn learn(&mut self, name: &ServiceName) {
+    fn add(&mut self, name: &ServiceName) {
         let Some(service) = self.service(name).cloned() else { return };
         let entry = Entry::new(service, self.facts.slices.get(name).cloned());
         for address in &entry.service.cluster_ips {
@@ -105,7 +105,7 @@ impl Zone {
         self.entries.get(&*key(name))
     }
 
-    /// All entries, in no order.
+    /// All entries, unordered.
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
         self.entries.values()
     }
@@ -124,7 +124,7 @@ impl Zone {
         self.namespaces_of(address).any(|known| **known == *namespace)
     }
 
-    /// The namespaces of the pods that have an address: several for pods on the node's own network.
+    /// The namespaces of the pods with an address: several for pods on the host network.
     pub fn namespaces_of(&self, address: IpAddr) -> impl Iterator<Item = &Arc<str>> {
         let first = (address, Arc::from(""));
         let found = self.facts.pods.range(first..).take_while(move |(known, _)| *known == address);
@@ -149,7 +149,7 @@ impl Zone {
     }
 }
 
-/// The two labels with their lengths, as in a query. Names of Services are in lower case already.
+/// The two labels in wire format, as in a query. Names of Services are in lower case already.
 fn key(name: &ServiceName) -> Box<[u8]> {
     let mut key = Vec::with_capacity(name.name.len() + name.namespace.len() + 2);
     for label in [&name.name, &name.namespace] {

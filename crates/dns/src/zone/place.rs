@@ -1,4 +1,4 @@
-//! What a name stands for.
+//! Resolves a name within our zones.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use super::addresses::from_dashed;
 use super::{Entry, Pods, Zone, reverse_address, reverse_zones};
 use crate::wire::{Labels, Name};
 
-/// What a name stands for, if it is in our zones at all. Whether there are records of a type is another question.
+/// The meaning of a name in our zones. Whether it has records of a given type is decided later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     Apex,
     /// `dns-version.<zone>`.
     Version,
-    /// `ns.dns.<zone>`, our own name where no Service leads to us.
+    /// `ns.dns.<zone>`, the name of this server if no Service leads to it.
     Server,
-    /// Nothing but names below it: `svc.<zone>`, `<namespace>.svc.<zone>`.
+    /// Only names below it exist: `svc.<zone>`, `<namespace>.svc.<zone>`.
     Empty,
     Service(&'a Arc<Entry>),
     /// `_<port>._<protocol>.<service>…`.
@@ -32,16 +32,16 @@ pub enum Place<'a> {
         label: &'a [u8],
     },
     Pod(IpAddr),
-    /// An address to be named.
+    /// An address to resolve to a name.
     Reverse(IpAddr),
     Nothing,
 }
 
-/// At most: two labels of a port, service, namespace, and `svc`. One more is too many.
-const MOST_LABELS: usize = 6;
+/// At most: two labels of a port, service, namespace, and `svc`; one more to detect longer names.
+const MAX_LABELS: usize = 6;
 
 impl Zone {
-    /// The zone of ours that a name is in, and what the name stands for there. `None` for names that are not ours.
+    /// Our zone that contains the name, and the meaning of the name there. `None` for names that are not ours.
     pub fn place<'a>(&'a self, name: &'a Name) -> Option<(&'a Name, Place<'a>)> {
         for zone in &self.config().zones {
             if let Some(labels) = name.before(zone) {
@@ -54,9 +54,9 @@ impl Zone {
     }
 
     fn place_within<'a>(&'a self, prefix: &'a [u8]) -> Place<'a> {
-        let mut labels: [&[u8]; MOST_LABELS] = [b""; MOST_LABELS];
+        let mut labels: [&[u8]; MAX_LABELS] = [b""; MAX_LABELS];
         let mut n_labels = 0;
-        for label in Labels::of(prefix).take(MOST_LABELS) {
+        for label in Labels::of(prefix).take(MAX_LABELS) {
             labels[n_labels] = label;
             n_labels += 1;
         }

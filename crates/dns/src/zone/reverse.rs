@@ -1,4 +1,4 @@
-//! Names of addresses: `4.3.2.1.in-addr.arpa` and the nibbles of `ip6.arpa`.
+//! Reverse names: `4.3.2.1.in-addr.arpa` and the nibbles of `ip6.arpa`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ pub fn reverse_zones() -> [&'static Name; 2] {
     [&V4, &V6]
 }
 
-/// The address that a name below one of the two zones stands for, if it is complete.
+/// The address of a name below one of the two zones, if it is complete.
 pub fn reverse_address(name: &Name) -> Option<IpAddr> {
     if let Some(labels) = name.before(&V4) {
         return v4(Labels::of(labels)).map(IpAddr::V4);

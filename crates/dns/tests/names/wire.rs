@@ -10,7 +10,7 @@ const WWW: &[u8] = b"\x03www\x07Example\x00";
 fn error(message: &[u8]) -> Option<Rcode> {
     match Query::parse(message) {
         Err(Unanswerable::Error { rcode, .. }) => Some(rcode),
-        Err(Unanswerable::Silence) => None,
+        Err(Unanswerable::Ignored) => None,
         Ok(_) => panic!("it was taken for a question: {message:?}"),
     }
 }

@@ -22,7 +22,7 @@ fn a_name_of_others_is_asked_for_once_and_kept() {
     let running = Running::start(forwarding_to(&[upstream.address]));
     for _ in 0..3 {
         assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
-        assert_eq!(running.ask("missing", kind::A).rcode(), Rcode::NO_NAME);
+        assert_eq!(running.ask("missing", kind::A).rcode(), Rcode::NX_DOMAIN);
         assert_eq!(running.ask("www.example", kind::TXT).rcode(), Rcode::NO_ERROR);
     }
     let mut asked = upstream.asked();
@@ -112,7 +112,7 @@ fn when_one_server_is_silent_another_answers_and_is_preferred_until_the_first_is
 fn what_was_known_is_told_while_nobody_answers() {
     let upstream = Upstream::start(Manners { ttl: 0, ..GOOD });
     let mut config = forwarding_to(&[upstream.address]);
-    config.cache = CacheConfig { shortest: Duration::from_millis(1), ..CacheConfig::default() };
+    config.cache = CacheConfig { min_ttl: Duration::from_millis(1), ..CacheConfig::default() };
     config.forward.deadline = Duration::from_millis(400);
     let running = Running::start(config);
     assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
@@ -189,7 +189,7 @@ fn more_questions_than_allowed_are_refused() {
     let upstream = Upstream::start(GOOD);
     upstream.fall_silent(true);
     let mut config = forwarding_to(&[upstream.address]);
-    config.forward = ForwardConfig { most_pending: 1, ..config.forward };
+    config.forward = ForwardConfig { max_concurrent: 1, ..config.forward };
     let running = Running::start(config);
     let address = running.address;
     let waiting = std::thread::spawn(move || ask(address, &question("slow.example", kind::A), SHORT));

@@ -20,7 +20,7 @@ fn host() -> Vec<Name> {
 #[test]
 fn an_outside_name_costs_the_client_one_question() {
     let upstream = Upstream::start(Manners { octet: 1, ttl: 60, only_below: Some("org"), ..Manners::default() });
-    let running = running(&upstream, Autopath::Everybody(host()));
+    let running = running(&upstream, Autopath::AnyClient(host()));
     let reply = running.ask("www.example.org.default.svc.cluster.local", kind::A);
     assert_eq!(reply.rcode(), Rcode::NO_ERROR);
     assert_eq!(reply.answers[0].kind, kind::CNAME);
@@ -32,7 +32,7 @@ fn an_outside_name_costs_the_client_one_question() {
 #[test]
 fn a_service_of_another_namespace_is_found_on_the_way() {
     let upstream = Upstream::start(Manners::default());
-    let running = running(&upstream, Autopath::Everybody(host()));
+    let running = running(&upstream, Autopath::AnyClient(host()));
     let reply = running.ask("db.shop.default.svc.cluster.local", kind::A);
     assert_eq!(Name::from_wire(&reply.answers[0].data).unwrap().to_string(), "db.shop.svc.cluster.local.");
     assert_eq!(addresses(&reply).len(), 3);
@@ -44,9 +44,9 @@ fn a_service_of_another_namespace_is_found_on_the_way() {
 #[test]
 fn what_is_nowhere_is_denied() {
     let upstream = Upstream::start(Manners { only_below: Some("org"), ttl: 60, ..Manners::default() });
-    let running = running(&upstream, Autopath::Everybody(host()));
-    assert_eq!(running.ask("nothing.at-all.default.svc.cluster.local", kind::A).rcode(), Rcode::NO_NAME);
-    assert_eq!(running.ask("missing.svc.cluster.local", kind::A).rcode(), Rcode::NO_NAME);
+    let running = running(&upstream, Autopath::AnyClient(host()));
+    assert_eq!(running.ask("nothing.at-all.default.svc.cluster.local", kind::A).rcode(), Rcode::NX_DOMAIN);
+    assert_eq!(running.ask("missing.svc.cluster.local", kind::A).rcode(), Rcode::NX_DOMAIN);
 }
 
 /// We are no pod of the cluster.
@@ -55,7 +55,7 @@ fn a_client_that_is_no_pod_walks_its_own_list() {
     let upstream = Upstream::start(Manners { ttl: 60, ..Manners::default() });
     for autopath in [Autopath::Off, Autopath::Pods(host())] {
         let running = running(&upstream, autopath);
-        assert_eq!(running.ask("www.example.org.default.svc.cluster.local", kind::A).rcode(), Rcode::NO_NAME);
+        assert_eq!(running.ask("www.example.org.default.svc.cluster.local", kind::A).rcode(), Rcode::NX_DOMAIN);
     }
     assert!(upstream.asked().is_empty());
 }

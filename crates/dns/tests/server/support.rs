@@ -119,6 +119,7 @@ pub(crate) fn addresses(reply: &Reply) -> Vec<Ipv4Addr> {
 pub(crate) fn forwarding_to(upstreams: &[SocketAddr]) -> Config {
     let route =
         RouteConfig { suffix: Name::ROOT, upstreams: upstreams.to_vec(), policy: Policy::Sequential, force_tcp: false };
-    let forward = ForwardConfig { routes: vec![route], patience: Duration::from_millis(300), ..Default::default() };
+    let forward =
+        ForwardConfig { routes: vec![route], server_timeout: Duration::from_millis(300), ..Default::default() };
     Config { forward, ..Config::default() }
 }

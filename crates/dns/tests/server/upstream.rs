@@ -25,11 +25,11 @@ pub(crate) struct Manners {
 }
 
 /// Messages, who sent them, and whether by TCP.
-type Asked = Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>;
+type Request = Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>;
 
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    asked: Arc<Asked>,
+    asked: Arc<Request>,
     silent: Arc<AtomicBool>,
 }
 
@@ -63,7 +63,7 @@ impl Upstream {
     }
 }
 
-fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Asked, silent: &AtomicBool) {
+fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Request, silent: &AtomicBool) {
     let mut buffer = [0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
         asked.lock().expect("nobody panics").push((buffer[..length].to_vec(), from, false));
@@ -85,7 +85,7 @@ fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Asked, silent: &Atomi
     }
 }
 
-fn serve_tcp(listener: &TcpListener, manners: Manners, asked: &Asked, silent: &AtomicBool) {
+fn serve_tcp(listener: &TcpListener, manners: Manners, asked: &Request, silent: &AtomicBool) {
     while let Ok((mut stream, from)) = listener.accept() {
         let mut length = [0; 2];
         if stream.read_exact(&mut length).is_err() || silent.load(Ordering::SeqCst) {
@@ -108,7 +108,7 @@ fn answer(message: &[u8], manners: Manners) -> Vec<u8> {
     if exists("missing") || manners.only_below.is_some_and(|suffix| !exists(suffix)) {
         let soa = [&b"\x01a\x00\x01b\x00"[..], &[0, 0, 0, 1].repeat(4), &manners.ttl.to_be_bytes()].concat();
         builder.record(Section::Authority, b"\0", kind::SOA, manners.ttl, Data::Raw(&soa));
-        builder.rcode(Rcode::NO_NAME);
+        builder.rcode(Rcode::NX_DOMAIN);
     } else if query.kind == kind::A {
         let data = [192, 0, 2, manners.octet];
         builder.record(Section::Answer, query.name.as_bytes(), kind::A, manners.ttl, Data::Raw(&data));

@@ -1,4 +1,4 @@
-//! Tracked connections: listing them, and deleting those that lead to the wrong place.
+//! Connection tracking: listing flows, and deleting stale ones.
 
 mod tuple;
 
@@ -6,25 +6,26 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use portolan_model::Family;
+
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Socket, flags};
-use crate::nftables::Family;
 use tuple::{Partial, read_tuple, write_filter, write_tuple};
 
-/// Which flows to delete: those that agree in everything that is given.
+/// Selects flows to delete: those that match every field that is set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowFilter {
     pub family: Family,
     pub protocol: u8,
-    /// Where the client sends to.
+    /// The destination that the client sends to.
     pub original_destination: Option<IpAddr>,
     pub original_destination_port: Option<u16>,
-    /// Where the answers come from, which is the endpoint.
+    /// The source of replies, which is the endpoint.
     pub reply_source: Option<IpAddr>,
     pub reply_source_port: Option<u16>,
 }
 
-/// A tracked connection as seen from both sides. Protocols without ports have port 0.
+/// A tracked flow with both directions. Protocols without ports have port 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Flow {
     pub protocol: u8,
@@ -54,7 +55,7 @@ const TIMEOUT: u16 = 7;
 const FILTER: u16 = 25;
 const STATUS_CONFIRMED: u32 = 8;
 
-/// The version in which the kernel minds the family of a deletion.
+/// From this version on the kernel honours the family of a deletion.
 const VERSION_WITH_FAMILY: u8 = 1;
 
 impl Conntrack {
@@ -62,8 +63,8 @@ impl Conntrack {
         Ok(Conntrack { socket: Socket::open(libc::NETLINK_NETFILTER)?, kernel_filters: true })
     }
 
-    /// Deletes all flows that match; no error if there are none. A filter that gives nothing but
-    /// a protocol is refused here, because it could only be a mistake.
+    /// Deletes all flows that match; no error if there are none. A filter with nothing but a protocol is rejected,
+    /// because it can only be a bug.
     pub fn delete_matching(&mut self, filter: &FlowFilter) -> Result<()> {
         filter.check()?;
         if self.kernel_filters && filter.kernel_can_match() {
@@ -83,13 +84,13 @@ impl Conntrack {
 
     /// The flows with that protocol and those ports.
     fn dump(&mut self, family: Family, original: Partial, reply: Partial) -> Result<Vec<Flow>> {
-        let attempted = format!("reading the tracked connections of family {family}");
+        let attempted = format!("reading the tracked connections of family {}", family.nft_name());
         let protocol = original.protocol;
         let mut request = request(GET, 0, family, 0, |writer| {
             write_sides(writer, &original.without_addresses(), &reply.without_addresses());
         });
         let gather = |flows: &mut Vec<Flow>, message: &Message<'_>| {
-            // Before Linux 5.8 a dump had no filter.
+            // Before Linux 5.8 dumps could not be filtered.
             flows.extend(read_flow(message).filter(|flow| flow.protocol == protocol));
         };
         self.socket.dump(&mut request, &attempted, gather)
@@ -108,7 +109,7 @@ impl Conntrack {
         }
     }
 
-    /// Adds a flow as if it had been tracked, which tests need.
+    /// Adds a flow as if it had been tracked, for tests.
     pub fn insert(&mut self, flow: &Flow, timeout: Duration) -> Result<()> {
         let flags = flags::CREATE | flags::EXCLUSIVE;
         let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
@@ -124,7 +125,7 @@ impl Conntrack {
         outcome.map(drop)
     }
 
-    /// For tests of what is done on a kernel that cannot filter deletions.
+    /// For tests of the fallback for kernels that cannot filter deletions.
     #[doc(hidden)]
     pub fn without_kernel_filters(mut self) -> Self {
         self.kernel_filters = false;
@@ -148,7 +149,7 @@ impl Conntrack {
 }
 
 impl FlowFilter {
-    /// Whether the filter would delete that flow.
+    /// Whether the filter matches the flow.
     pub fn matches(&self, flow: &Flow) -> bool {
         let address = |wanted: Option<IpAddr>, found: SocketAddr| wanted.is_none_or(|wanted| wanted == found.ip());
         let port = |wanted: Option<u16>, found: SocketAddr| wanted.is_none_or(|wanted| wanted == found.port());
@@ -160,11 +161,11 @@ impl FlowFilter {
             && port(self.reply_source_port, flow.reply_source)
     }
 
-    /// The kernel compares IPv6 addresses the wrong way round: a filter with one matches all
-    /// flows but those that have it (`ctnetlink_filter_match_tuple`, Linux 5.8 to 6.18 at least).
+    /// The kernel compares IPv6 addresses with inverted logic: a filter with one matches all flows but those that
+    /// have it (`ctnetlink_filter_match_tuple`, Linux 5.8 to 6.18 at least).
     fn kernel_can_match(&self) -> bool {
         let has_address = self.original_destination.is_some() || self.reply_source.is_some();
-        self.family == Family::Ip || !has_address
+        self.family == Family::V4 || !has_address
     }
 
     fn sides(&self) -> (Partial, Partial) {
@@ -187,7 +188,7 @@ impl FlowFilter {
             return Err(invalid("the filter would match every connection"));
         }
         let addresses = [self.original_destination, self.reply_source];
-        let fits = |address: &IpAddr| family_of(*address) == self.family;
+        let fits = |address: &IpAddr| Family::of(*address) == self.family;
         if !addresses.iter().flatten().all(fits) {
             return Err(invalid("the filter has an address of the other family"));
         }
@@ -197,14 +198,7 @@ impl FlowFilter {
 
 impl Flow {
     fn family(&self) -> Family {
-        family_of(self.original_destination.ip())
-    }
-}
-
-fn family_of(address: IpAddr) -> Family {
-    match address {
-        IpAddr::V4(_) => Family::Ip,
-        IpAddr::V6(_) => Family::Ip6,
+        Family::of(self.original_destination.ip())
     }
 }
 
@@ -217,9 +211,8 @@ fn is_unsupported(error: &Error) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Writes what flows are to be compared with. The original side always has the protocol: without
-/// any tuple, the kernel would delete every flow there is; with one that is not complete, a kernel
-/// that does not know filters answers with an error.
+/// Writes the tuples to compare with. The original side always has the protocol: without any tuple, the kernel would
+/// delete every flow; with an incomplete one, a kernel without filters returns an error.
 fn write_sides(writer: &mut MessageWriter, original: &Partial, reply: &Partial) {
     original.write(writer, ORIGINAL);
     if reply.has_address_or_port() {

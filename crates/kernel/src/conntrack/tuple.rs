@@ -1,4 +1,4 @@
-//! One side of a flow: addresses, protocol and ports, all of them or some.
+//! One side of a flow: some or all of addresses, protocol and ports.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ const PROTOCOL_NUMBER: u16 = 1;
 const SOURCE_PORT: u16 = 2;
 const DESTINATION_PORT: u16 = 3;
 
-/// Bits of a filter, for the fields that count.
+/// Bits of a filter, for the fields to compare.
 const FLAG_SOURCE: u32 = 1;
 const FLAG_DESTINATION: u32 = 2;
 const FLAG_PROTOCOL: u32 = 8;
@@ -26,7 +26,7 @@ const FLAG_DESTINATION_PORT: u32 = 32;
 const FILTER_ORIGINAL: u16 = 1;
 const FILTER_REPLY: u16 = 2;
 
-/// What is known of one side.
+/// The known fields of one side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
     pub(super) protocol: u8,
@@ -49,7 +49,7 @@ impl Partial {
         self.flags() != FLAG_PROTOCOL
     }
 
-    /// The kernel compares ports only together with the protocol, so that always counts.
+    /// The kernel compares ports only together with the protocol, so that the protocol is always set.
     pub(super) fn flags(&self) -> u32 {
         let flag = |condition, flag| if condition { flag } else { 0 };
         FLAG_PROTOCOL
@@ -88,7 +88,7 @@ impl Partial {
     }
 }
 
-/// Everything about one side.
+/// All fields of one side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuple {
     pub(super) protocol: u8,
@@ -113,7 +113,7 @@ pub(super) fn write_tuple(
     complete.write(writer, kind);
 }
 
-/// Says which fields of the two sides count. Unlike all else, these are in native byte order.
+/// Writes which fields of the two sides to compare. Unlike all other attributes, these are in native byte order.
 pub(super) fn write_filter(writer: &mut MessageWriter, kind: u16, original: u32, reply: u32) {
     writer.nest(kind, |writer| {
         writer.attribute(FILTER_ORIGINAL, &original.to_ne_bytes());

@@ -1,8 +1,11 @@
-//! Sets and their entries as attributes. Numbers are in network byte order, and their attributes must say so.
+//! Sets and their entries as netlink attributes. Numbers are in network byte order, and their attributes are marked
+//! so.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Entry, PROTOCOL_HEADER, Set, SetProtocol, SetType};
+use portolan_model::Protocol;
+
+use super::{Entry, PROTOCOL_HEADER, Set, SetType};
 use crate::netlink::{Attributes, Message, MessageWriter};
 
 const PROTOCOL: u16 = 1;
@@ -12,7 +15,7 @@ const REVISION: u16 = 4;
 const FAMILY: u16 = 5;
 const DATA: u16 = 7;
 const ENTRIES: u16 = 8;
-/// The oldest version of the protocol that all kernels in use speak.
+/// The oldest protocol version that all current kernels support.
 const PROTOCOL_VERSION: u8 = 6;
 
 mod data {
@@ -21,7 +24,7 @@ mod data {
     pub(super) const PORT_TO: u16 = 5;
     pub(super) const PROTOCOL: u16 = 7;
     pub(super) const HASH_SIZE: u16 = 18;
-    pub(super) const MOST_ELEMENTS: u16 = 19;
+    pub(super) const MAX_ELEMENTS: u16 = 19;
     pub(super) const OTHER_ADDRESS: u16 = 20;
     pub(super) const OTHER_LENGTH: u16 = 21;
 }
@@ -31,9 +34,9 @@ const ADDRESS_IPV6: u16 = 2;
 /// Marks an attribute whose number is in network byte order.
 const NETWORK_ORDER: u16 = 0x4000;
 
-/// What kube-proxy asks for; the hash grows by itself up to the most elements.
+/// The value of kube-proxy; the hash grows up to the maximum number of elements.
 const HASH_SIZE: u32 = 1024;
-const MOST_ELEMENTS: u32 = 65_536;
+const MAX_ELEMENTS: u32 = 65_536;
 
 pub(super) fn write_name(writer: &mut MessageWriter, name: &str) {
     writer.attribute(PROTOCOL, &[PROTOCOL_VERSION]);
@@ -58,7 +61,7 @@ pub(super) fn write_creation(writer: &mut MessageWriter, name: &str, kind: SetTy
         }
         _ => {
             writer.number_32(data::HASH_SIZE | NETWORK_ORDER, HASH_SIZE);
-            writer.number_32(data::MOST_ELEMENTS | NETWORK_ORDER, MOST_ELEMENTS);
+            writer.number_32(data::MAX_ELEMENTS | NETWORK_ORDER, MAX_ELEMENTS);
         }
     });
 }
@@ -81,7 +84,7 @@ pub(super) fn write_entry(writer: &mut MessageWriter, name: &str, entry: &Entry)
     });
 }
 
-fn write_socket(writer: &mut MessageWriter, address: IpAddr, protocol: SetProtocol, port: u16) {
+fn write_socket(writer: &mut MessageWriter, address: IpAddr, protocol: Protocol, port: u16) {
     write_address(writer, data::ADDRESS, address);
     write_port(writer, port);
     writer.attribute(data::PROTOCOL, &[protocol.number()]);
@@ -98,7 +101,7 @@ fn write_address(writer: &mut MessageWriter, kind: u16, address: IpAddr) {
     });
 }
 
-/// A large set comes in several messages. Entries of a form that is not known here are left out.
+/// A large set is returned in several messages. Entries of an unknown form are skipped.
 pub(super) fn read_set(message: &Message<'_>, set: &mut Option<Set>) {
     let attributes = message.attributes(PROTOCOL_HEADER.len());
     let kind = attributes.string(TYPE_NAME).and_then(SetType::from_name);
@@ -115,7 +118,7 @@ fn read_entry(kind: SetType, attributes: Attributes<'_>) -> Option<Entry> {
     let address = |kind| read_address(attributes.nested(kind));
     let port = || attributes.first(data::PORT)?.number_16();
     let socket = || {
-        let protocol = SetProtocol::from_number(attributes.first(data::PROTOCOL)?.number_8()?)?;
+        let protocol = Protocol::from_number(attributes.first(data::PROTOCOL)?.number_8()?)?;
         Some((address(data::ADDRESS)?, protocol, port()?))
     };
     match kind {

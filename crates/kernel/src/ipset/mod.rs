@@ -1,4 +1,4 @@
-//! IP sets (`ipset list`), by netfilter's netlink.
+//! IP sets (`ipset list`), over nfnetlink.
 
 mod codec;
 mod entry;
@@ -8,10 +8,10 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
 
-pub use entry::{Entry, SetProtocol};
+pub use entry::Entry;
 
 const SUBSYSTEM: u16 = 6;
-/// `struct nfgenmsg`; the family does not matter to requests that name a set.
+/// `struct nfgenmsg`; requests that name a set ignore the family.
 const PROTOCOL_HEADER: [u8; 4] = [2, 0, 0, 0];
 /// `IPSET_ERR_BUSY`: a rule still refers to the set.
 const BUSY: i32 = 4103;
@@ -23,11 +23,11 @@ mod command {
     pub(super) const LIST: u16 = 7;
     pub(super) const ADD: u16 = 9;
     pub(super) const DELETE: u16 = 10;
-    /// Asks for one set's header, which is the cheapest way to learn whether it is there.
+    /// Requests the header of one set, the cheapest way to learn whether it exists.
     pub(super) const HEADER: u16 = 12;
 }
 
-/// What a set holds.
+/// The type of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetType {
     HashIp,
@@ -52,7 +52,7 @@ impl SetType {
         }
     }
 
-    /// The form of the type that Linux 3.19 has, which all kernels since and all programs know.
+    /// The revision of the type in Linux 3.19, which all kernels since and all programs support.
     fn revision(self) -> u8 {
         match self {
             Self::HashIp => 4,
@@ -73,10 +73,10 @@ impl fmt::Display for SetType {
     }
 }
 
-/// A set and all that is in it.
+/// A set and its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// `None` for a type that is not known here.
+    /// `None` for an unknown type.
     pub kind: Option<SetType>,
     pub is_ipv6: bool,
     pub entries: Vec<Entry>,
@@ -93,12 +93,12 @@ impl IpSets {
         Ok(IpSets { socket: Socket::open(libc::NETLINK_NETFILTER)?, sent: 0 })
     }
 
-    /// How many requests this handle has sent in its life.
+    /// The number of requests that this handle has sent.
     pub fn requests_sent(&self) -> usize {
         self.sent
     }
 
-    /// Whether there is a set of that name; false also if the kernel has no sets at all.
+    /// Whether there is a set of that name; false also if the kernel has no IP sets.
     pub fn exists(&mut self, name: &str) -> Result<bool> {
         found(self.request(command::HEADER, name, &format!("reading the IP set {name}")))
     }
@@ -108,9 +108,9 @@ impl IpSets {
         found(self.request(command::DESTROY, name, &format!("the deletion of the IP set {name}")))
     }
 
-    /// Takes everything out of the set; false if there was none.
+    /// Deletes all entries of the set; false if there is no such set.
     pub fn flush(&mut self, name: &str) -> Result<bool> {
-        found(self.request(command::FLUSH, name, &format!("emptying the IP set {name}")))
+        found(self.request(command::FLUSH, name, &format!("flushing the IP set {name}")))
     }
 
     /// `None` if there is no such set.
@@ -125,7 +125,7 @@ impl IpSets {
         }
     }
 
-    /// Does all that was asked, in its order.
+    /// Performs all requests, in their order.
     pub fn perform(&mut self, requests: Requests) -> Result<()> {
         self.sent += requests.0.len();
         self.socket.perform(requests.0, "a change of IP sets").map(drop)
@@ -134,14 +134,14 @@ impl IpSets {
     fn request(&mut self, command: u16, name: &str, attempted: &str) -> Result<()> {
         let mut request = MessageWriter::default();
         request.message(header(command), &PROTOCOL_HEADER, |writer| codec::write_name(writer, name));
-        // Without this, newer kernels call it a success to delete what is not there.
+        // Without this, newer kernels report success for the deletion of a missing set.
         request.add_flags_to_last(flags::EXCLUSIVE);
         self.sent += 1;
         self.socket.request(&mut request, attempted).map(drop)
     }
 }
 
-/// Changes to sets. What is there already, or gone already, is no error.
+/// Changes to sets. Adding what exists and deleting what does not is no error.
 #[derive(Default)]
 pub struct Requests(Series);
 
@@ -191,7 +191,7 @@ pub fn is_in_use(error: &Error) -> bool {
     error.errno() == Some(BUSY)
 }
 
-/// The kernel answers EINVAL for a whole subsystem that it does not have.
+/// The kernel returns EINVAL for a subsystem that it does not have.
 fn is_absent(error: &Error) -> bool {
     matches!(error.errno(), Some(libc::ENOENT | libc::EINVAL))
 }

@@ -1,12 +1,12 @@
-//! Virtual servers and destinations as attributes. Unlike netfilter, IPVS has its numbers in the machine's byte order, but
-//! for ports.
+//! Virtual servers and destinations as netlink attributes. Unlike netfilter, IPVS uses native byte order, except for
+//! ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Destination, PROTOCOL_HEADER, Scheduling, ServerAddress, Timeouts};
 use crate::netlink::{Attributes, Message, MessageWriter};
 
-/// Commands of the family.
+/// Commands of the netlink family.
 pub(super) mod command {
     pub(in super::super) const NEW_SERVICE: u8 = 1;
     pub(in super::super) const SET_SERVICE: u8 = 2;
@@ -57,11 +57,11 @@ mod destination {
 }
 
 const PERSISTENT: u32 = 0x1;
-/// The flags whose meaning is the scheduler's own.
+/// The flags that the scheduler defines.
 const SCHEDULER_FLAGS: u32 = 0x38;
 const METHOD_MASK: u32 = 0x7;
 
-/// Without scheduling only the address, by which a server is found.
+/// Without scheduling, writes the address alone, which identifies a server.
 pub(super) fn write_server(writer: &mut MessageWriter, server: ServerAddress, scheduling: Option<&Scheduling>) {
     writer.nest(SERVICE, |writer| {
         writer.attribute(service::FAMILY, &family(server.address.ip()).to_ne_bytes());
@@ -81,12 +81,12 @@ fn write_scheduling(writer: &mut MessageWriter, server: ServerAddress, schedulin
     writer.string(service::SCHEDULER, &scheduling.scheduler);
     writer.attribute(service::FLAGS, &[value, mask].concat());
     writer.attribute(service::TIMEOUT, &scheduling.persistence.unwrap_or(0).to_ne_bytes());
-    // One client, not a network of clients, stays together: a mask for IPv4, a length for IPv6.
+    // Persistence is per client, not per network of clients: a mask for IPv4, a prefix length for IPv6.
     let netmask = if server.address.is_ipv4() { u32::MAX } else { 128 };
     writer.attribute(service::NETMASK, &netmask.to_ne_bytes());
 }
 
-/// Without a weight only the address, by which a destination is found.
+/// Without a weight, writes the address alone, which identifies a destination.
 pub(super) fn write_destination(
     writer: &mut MessageWriter,
     server: ServerAddress,
@@ -108,7 +108,7 @@ pub(super) fn write_destination(
     });
 }
 
-/// `None` also for a server that is known by a mark instead of an address.
+/// `None` also for a server that is identified by a firewall mark instead of an address.
 pub(super) fn read_server(message: &Message<'_>) -> Option<(ServerAddress, Scheduling)> {
     let attributes = message.attributes(PROTOCOL_HEADER).nested(SERVICE);
     let family = number_16(attributes, service::FAMILY)?;
@@ -128,7 +128,8 @@ pub(super) fn read_server(message: &Message<'_>) -> Option<(ServerAddress, Sched
 pub(super) fn read_destination(message: &Message<'_>) -> Option<Destination> {
     let attributes = message.attributes(PROTOCOL_HEADER).nested(DESTINATION);
     let number = |kind| number_32(attributes, kind);
-    // Kernels before 3.18 do not tell the family: it is the server's, which the zeros behind an IPv4 address show.
+    // Kernels before 3.18 do not report the family: it is that of the server, which the zeros after an IPv4 address
+    // show.
     let octets = attributes.first(destination::ADDRESS)?.value;
     let is_short = octets.get(4..).is_none_or(|rest| rest.iter().all(|octet| *octet == 0));
     let guess = if is_short { libc::AF_INET } else { libc::AF_INET6 };
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_read_as_it_was_written() {
+    fn a_server_round_trips() {
         for address in ["10.96.0.10:80", "[fd00:10:96::a]:443"] {
             let server = ServerAddress { address: address.parse().unwrap(), protocol: 6 };
             for persistence in [None, Some(10_800)] {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_nothing() {
+    fn invalid_input_is_ignored() {
         let server = ServerAddress { address: "10.96.0.10:80".parse().unwrap(), protocol: 6 };
         let bytes = written(|writer| write_destination(writer, server, server.address, Some(1)));
         let message = Messages::new(&bytes).next().unwrap();

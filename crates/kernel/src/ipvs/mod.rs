@@ -1,4 +1,4 @@
-//! IPVS, the kernel's load balancer (`ipvsadm -ln`), by its generic netlink family.
+//! IPVS, the kernel's load balancer (`ipvsadm -ln`), over its generic netlink family.
 
 mod codec;
 
@@ -17,7 +17,7 @@ const FAMILY_NAME: u16 = 2;
 /// `struct genlmsghdr`: command, version, two bytes unused.
 const PROTOCOL_HEADER: usize = 4;
 
-/// By which a virtual server is known.
+/// The identity of a virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerAddress {
     pub address: SocketAddr,
@@ -25,26 +25,26 @@ pub struct ServerAddress {
     pub protocol: u8,
 }
 
-/// How a virtual server picks a destination.
+/// How a virtual server selects a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheduling {
     pub scheduler: String,
-    /// For how long a client stays with its destination, in seconds.
+    /// Persistence: how long a client keeps its destination, in seconds.
     pub persistence: Option<u32>,
     /// Flags whose meaning depends on the scheduler (`IP_VS_SVC_F_SCHED1` to `3`).
     pub flags: u32,
 }
 
-/// What a virtual server leads to, by masquerading: the kernel's NAT in both directions.
+/// A destination of a virtual server, forwarded by masquerading: NAT in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub endpoint: SocketAddr,
     pub weight: u32,
     pub active_connections: u32,
     pub inactive_connections: u32,
-    /// Clients that are bound to it.
+    /// Persistence templates of clients that are bound to it.
     pub persistent_connections: u32,
-    /// False for the other ways of forwarding, which we do not use.
+    /// False for other forwarding methods, which Portolan does not use.
     pub masquerades: bool,
 }
 
@@ -54,7 +54,7 @@ impl Destination {
     }
 }
 
-/// How long the kernel remembers idle connections, in seconds. Zero leaves what is set.
+/// Timeouts of idle connections, in seconds. Zero keeps the current value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
     pub tcp: u32,
@@ -76,7 +76,7 @@ impl Ipvs {
         Ok(family_number(&mut socket)?.map(|family| Ipvs { socket, family, sent: 0 }))
     }
 
-    /// How many requests this handle has sent in its life.
+    /// The number of requests that this handle has sent.
     pub fn requests_sent(&self) -> usize {
         self.sent
     }
@@ -99,7 +99,7 @@ impl Ipvs {
         self.socket.dump(&mut request, "reading the virtual servers", gather)
     }
 
-    /// Nothing if there is no such server.
+    /// Empty if there is no such server.
     pub fn destinations(&mut self, server: ServerAddress) -> Result<Vec<Destination>> {
         let mut request = MessageWriter::default();
         request.message(self.header(), &[command::GET_DESTINATION, 1, 0, 0], |writer| {
@@ -110,7 +110,8 @@ impl Ipvs {
         self.socket.dump(&mut request, &format!("reading the destinations of {server}"), gather)
     }
 
-    /// Does all that was asked, and returns the numbers of those requests that found it done already.
+    /// Performs all requests, and returns the indices of those that had no effect because the state was already as
+    /// requested.
     pub fn perform(&mut self, requests: Requests) -> Result<Vec<usize>> {
         let mut series = Series::default();
         for request in requests.0 {
@@ -143,7 +144,7 @@ impl Ipvs {
     }
 }
 
-/// Changes to virtual servers, in the order in which they are made.
+/// Changes to virtual servers, in order.
 #[derive(Default)]
 pub struct Requests(Vec<Request>);
 
@@ -157,22 +158,22 @@ enum Request {
 }
 
 impl Requests {
-    /// Finds it done if there is such a server already, whatever its scheduling.
+    /// No error if the server exists already, whatever its scheduling.
     pub fn add_server(&mut self, server: ServerAddress, scheduling: Scheduling) {
         self.0.push(Request::AddServer(server, scheduling));
     }
 
-    /// Connections and destinations stay.
+    /// Connections and destinations are kept.
     pub fn set_server(&mut self, server: ServerAddress, scheduling: Scheduling) {
         self.0.push(Request::SetServer(server, scheduling));
     }
 
-    /// Its destinations go with it.
+    /// Its destinations are deleted too.
     pub fn delete_server(&mut self, server: ServerAddress) {
         self.0.push(Request::DeleteServer(server));
     }
 
-    /// Finds it done if there is such a destination already, whatever its weight.
+    /// No error if the destination exists already, whatever its weight.
     pub fn add_destination(&mut self, server: ServerAddress, endpoint: SocketAddr, weight: u32) {
         self.0.push(Request::AddDestination(server, endpoint, weight));
     }
@@ -182,7 +183,7 @@ impl Requests {
         self.0.push(Request::SetDestination(server, endpoint, weight));
     }
 
-    /// Its connections end with it.
+    /// Its connections are dropped.
     pub fn delete_destination(&mut self, server: ServerAddress, endpoint: SocketAddr) {
         self.0.push(Request::DeleteDestination(server, endpoint));
     }
@@ -196,7 +197,7 @@ impl Requests {
     }
 }
 
-/// IPVS says "no such process" for a server that it does not have.
+/// IPVS returns ESRCH for a server that does not exist.
 const GONE: &[i32] = &[libc::ESRCH, libc::ENOENT];
 const THERE: &[i32] = &[libc::EEXIST];
 
@@ -262,7 +263,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// The number that the kernel has given to IPVS; none if it has no IPVS.
+/// The number of the generic netlink family of IPVS; `None` if the kernel has no IPVS.
 fn family_number(socket: &mut Socket) -> Result<Option<u16>> {
     let attempted = "looking up the netlink family of IPVS";
     let mut request = MessageWriter::default();

@@ -1,10 +1,10 @@
-//! Reading attributes. Nothing here trusts a length, so that no bytes can make it panic.
+//! Parses netlink attributes. Lengths are not trusted, so that no input can cause a panic.
 
 use super::aligned;
 
 const HEADER_LENGTH: usize = 4;
 
-/// The kind without the flags for "nested" and "network byte order".
+/// The type without the flags for "nested" and "network byte order".
 const KIND_MASK: u16 = 0x3fff;
 
 /// One attribute, its value still undecoded.
@@ -42,7 +42,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The attributes in a piece of a message; ends early where a length makes no sense.
+/// The attributes in a part of a message; iteration ends at an invalid length.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],

@@ -12,7 +12,7 @@ pub(super) struct Descriptor(OwnedFd);
 impl Descriptor {
     pub(super) fn open(protocol: i32) -> Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointers; a descriptor that is not negative is new and ours.
+        // SAFETY: takes no pointers; a non-negative descriptor is new and ours.
         unsafe {
             match libc::socket(libc::AF_NETLINK, kind, protocol) {
                 descriptor if descriptor >= 0 => Ok(Descriptor(OwnedFd::from_raw_fd(descriptor))),
@@ -21,7 +21,7 @@ impl Descriptor {
         }
     }
 
-    /// Binds to a port of the kernel's choice and returns it.
+    /// Binds to a port that the kernel chooses, and returns it.
     pub(super) fn bind(&self) -> Result<u32> {
         let descriptor = self.0.as_raw_fd();
         // SAFETY: `sockaddr_nl` is plain numbers, for which zero is a value; the pointers are to
@@ -51,8 +51,8 @@ impl Descriptor {
         })
     }
 
-    /// Receives one datagram without waiting, and returns its length: more than the buffer's if
-    /// it did not fit.
+    /// Receives one datagram without blocking, and returns its length, which exceeds that of the buffer if it did not
+    /// fit.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let descriptor = self.0.as_raw_fd();
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
@@ -63,7 +63,7 @@ impl Descriptor {
         })
     }
 
-    /// Waits until something can be received, or the time is up, or a signal arrives.
+    /// Waits until something can be received, the timeout expires, or a signal arrives.
     pub(super) fn poll(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let mut entry = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
@@ -80,7 +80,7 @@ impl Descriptor {
         self.set_raw_option(level, option, &value)
     }
 
-    /// Lets the kernel drop datagrams that the classic BPF program rejects.
+    /// Makes the kernel drop datagrams that the classic BPF program rejects.
     pub(super) fn attach_filter(&self, program: &[libc::sock_filter]) -> Result<()> {
         let program = libc::sock_fprog {
             len: u16::try_from(program.len()).expect("a filter has a handful of instructions"),

@@ -1,4 +1,4 @@
-//! Writing messages and their attributes into one growing buffer.
+//! Writes messages and their attributes into one growing buffer.
 
 use super::aligned;
 
@@ -8,7 +8,7 @@ pub(crate) const HEADER_LENGTH: usize = 16;
 /// The bit that marks an attribute as a list of attributes.
 const NESTED: u16 = 0x8000;
 
-/// What a message header says; its length and its sequence number are filled in by the writer.
+/// A message header; the writer fills in its length and sequence number.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     pub kind: u16,
@@ -90,7 +90,7 @@ impl MessageWriter {
         self.pad();
     }
 
-    /// Netfilter has all its numbers in network byte order.
+    /// Netfilter uses network byte order for all numbers.
     pub fn number_32(&mut self, kind: u16, value: u32) {
         self.attribute(kind, &value.to_be_bytes());
     }

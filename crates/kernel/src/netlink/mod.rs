@@ -1,4 +1,4 @@
-//! Netlink: the socket, and the bytes that go through it.
+//! Netlink: the socket, and the message format.
 
 mod attribute;
 mod descriptor;
@@ -17,7 +17,7 @@ pub use socket::{Interruption, Received, Socket};
 pub mod flags {
     pub const REQUEST: u16 = 0x1;
     pub const ACKNOWLEDGE: u16 = 0x4;
-    /// In an answer: the dump was interrupted by a change and is not consistent.
+    /// In a reply: the dump was interrupted by a change and is inconsistent.
     pub const DUMP_INTERRUPTED: u16 = 0x10;
     pub const DUMP: u16 = 0x300;
     pub const EXCLUSIVE: u16 = 0x200;

@@ -1,4 +1,4 @@
-//! Reading messages: their headers, and the acknowledgements among them.
+//! Parses messages: their headers, and acknowledgements.
 
 use super::{Attributes, aligned, flags, message::HEADER_LENGTH};
 
@@ -33,12 +33,12 @@ impl<'a> Message<'a> {
         self.flags & flags::DUMP_INTERRUPTED != 0
     }
 
-    /// The attributes behind a protocol header of that length.
+    /// The attributes after a protocol header of that length.
     pub fn attributes(&self, protocol_header: usize) -> Attributes<'a> {
         Attributes::new(self.body.get(aligned(protocol_header)..).unwrap_or(&[]))
     }
 
-    /// The acknowledgement or error that this message is, or the outcome that ends a dump.
+    /// The acknowledgement or error in this message, or the result that ends a dump.
     pub fn acknowledgement(&self) -> Option<Acknowledgement> {
         let details = match self.kind {
             KIND_ERROR if self.flags & CAPPED != 0 => 4 + HEADER_LENGTH,
@@ -67,16 +67,16 @@ fn native_32(attributes: Attributes<'_>, kind: u16) -> Option<u32> {
     Some(u32::from_ne_bytes(*value))
 }
 
-/// The kernel's answer to one message; `errno` 0 is success.
+/// The kernel's reply to one message; `errno` 0 is success.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acknowledgement {
     pub errno: i32,
     pub reason: String,
-    /// Where in the request the offending attribute begins.
+    /// The offset of the offending attribute in the request.
     pub offset: Option<u32>,
 }
 
-/// The messages in what one receive returned; ends early where a length makes no sense.
+/// The messages of one receive; iteration ends at an invalid length.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],

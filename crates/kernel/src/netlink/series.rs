@@ -1,14 +1,14 @@
-//! Many requests that do not depend on each other, sent together: one system call for hundreds of them.
+//! A series of independent requests, sent together: one system call for hundreds of them.
 
 use std::io;
 
 use super::{Header, MessageWriter, Messages, Received, Socket, flags};
 use crate::error::{Error, Refusal, Result};
 
-/// The answers to so many requests fit the receive buffer.
+/// The replies to this many requests fit the receive buffer.
 const LONGEST_DATAGRAM: u32 = 500;
 
-/// Requests in the order in which the kernel works them off.
+/// Requests in the order in which the kernel processes them.
 #[derive(Default)]
 pub struct Series {
     datagrams: Vec<MessageWriter>,
@@ -21,7 +21,7 @@ struct About {
 }
 
 impl Series {
-    /// Adds a request; `what` names it in errors. An error number in `forgiven` counts as done.
+    /// Adds a request; `what` names it in errors. An error number in `forgiven` counts as success.
     pub fn push(
         &mut self,
         what: String,
@@ -49,8 +49,8 @@ impl Series {
 }
 
 impl Socket {
-    /// Sends all requests and returns the numbers of those that were forgiven. What was refused does not keep the
-    /// kernel from doing the rest, so that after an error it has to be read again.
+    /// Sends all requests and returns the indices of those that were forgiven. A refused request does not stop the
+    /// others, so that the state must be read again after an error.
     pub fn perform(&mut self, series: Series, attempted: &str) -> Result<Vec<usize>> {
         let mut outcome = Outcome { about: &series.about, forgiven: Vec::new(), refusals: Vec::new() };
         let mut number = 0;
@@ -59,7 +59,7 @@ impl Socket {
             let first = self.send(&mut datagram, attempted)?;
             let answered = self.gather(first, number, attempted, &mut outcome)?;
             if answered < datagram.count() {
-                let source = io::Error::other("the kernel did not answer all of it");
+                let source = io::Error::other("the kernel did not reply to all requests");
                 return Err(Error::OutcomeUnknown { attempted: attempted.to_owned(), source });
             }
             number += datagram.count() as usize;
@@ -70,7 +70,7 @@ impl Socket {
         }
     }
 
-    /// All answers are there when sending returns. Tells how many there were.
+    /// All replies are queued when sending returns. Returns their number.
     fn gather(&mut self, first: u32, number: usize, attempted: &str, outcome: &mut Outcome<'_>) -> Result<u32> {
         let mut answered = 0;
         while let Received::Messages(bytes) = self.receive(attempted)? {

@@ -1,6 +1,6 @@
-//! The socket. The kernel works a request off inside `send`, and the next piece of a dump inside
-//! `recv`, so an answer is always there already: requests never wait, and a lost answer is noticed
-//! instead of being waited for.
+//! The netlink socket. The kernel processes a request inside `send`, and the next part of a dump inside `recv`, so
+//! that a reply is always queued already: requests never wait, and a lost reply is detected instead of being waited
+//! for.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use super::descriptor::Descriptor;
 use super::{Message, MessageWriter, Messages, aligned, flags};
 use crate::error::{Error, Refusal, Result};
 
-/// The kernel cuts dumps and notifications into pieces of at most 32 KiB.
+/// The kernel splits dumps and notifications into parts of at most 32 KiB.
 const RECEIVE_LENGTH: usize = 64 * 1024;
 /// Room for the refusals of a batch of some thousand messages.
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
-/// A dump that is interrupted again and again is tried this often, with growing pauses.
+/// The number of attempts for a dump that is interrupted repeatedly, with increasing pauses.
 const DUMP_ATTEMPTS: u32 = 200;
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
-/// What was waiting in the receive queue.
+/// The content of the receive queue.
 pub enum Received<'a> {
     Messages(&'a [u8]),
     /// The queue overflowed: at least one message is lost.
@@ -62,20 +62,20 @@ impl Socket {
         self.descriptor.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
     }
 
-    /// Past the system's limit where we may, else up to it.
+    /// Beyond the system limit if privileged, else up to it.
     pub fn set_receive_buffer(&self, bytes: usize) -> Result<()> {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         let set = |option| self.descriptor.set_option(libc::SOL_SOCKET, option, bytes);
         set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
     }
 
-    /// Lets the kernel drop datagrams that the classic BPF program rejects before they are queued.
+    /// Makes the kernel drop datagrams that the classic BPF program rejects before they are queued.
     pub fn attach_filter(&self, program: &[libc::sock_filter]) -> Result<()> {
         self.descriptor.attach_filter(program)
     }
 
-    /// Numbers the messages, sends them as one datagram and returns the first sequence number.
-    /// Numbers are never used twice, so a late answer cannot be taken for another one.
+    /// Numbers the messages, sends them as one datagram and returns the first sequence number. Numbers are never
+    /// reused, so that a late reply is never attributed to another request.
     pub fn send(&mut self, messages: &mut MessageWriter, attempted: &str) -> Result<u32> {
         let first = self.sequence.wrapping_add(1);
         self.sequence = self.sequence.wrapping_add(messages.count());
@@ -85,7 +85,7 @@ impl Socket {
         Ok(first)
     }
 
-    /// Sends one request and returns the messages it is answered with, acknowledgements left out.
+    /// Sends one request and returns the messages of its reply, without acknowledgements.
     pub fn request(&mut self, request: &mut MessageWriter, attempted: &str) -> Result<Vec<u8>> {
         self.discard_received()?;
         request.add_flags_to_last(flags::ACKNOWLEDGE);
@@ -103,8 +103,8 @@ impl Socket {
         }
     }
 
-    /// Sends a dump request and gathers the answers. A dump that was interrupted by a change of
-    /// the dumped objects is begun anew with an empty `Gathered`.
+    /// Sends a dump request and gathers the replies. A dump that is interrupted by a change of the dumped objects is
+    /// restarted with an empty `Gathered`.
     pub fn dump<Gathered: Default>(
         &mut self,
         request: &mut MessageWriter,
@@ -115,13 +115,13 @@ impl Socket {
             if let Some(gathered) = self.try_dump(request, attempted, Interruption::Refuse, &mut each)? {
                 return Ok(gathered);
             }
-            std::thread::sleep(Duration::from_micros(u64::from(attempt) * 100).min(LONGEST_PAUSE));
+            std::thread::sleep(Duration::from_micros(u64::from(attempt) * 100).min(MAX_PAUSE));
         }
         let interrupted = io::Error::from_raw_os_error(libc::EINTR);
         Err(Error::io(attempted, interrupted))
     }
 
-    /// One attempt at a dump; `None` if it must be tried again.
+    /// One attempt at a dump; `None` if it must be repeated.
     pub fn try_dump<Gathered: Default>(
         &mut self,
         request: &mut MessageWriter,
@@ -136,7 +136,7 @@ impl Socket {
         Ok(is_whole.then_some(gathered))
     }
 
-    /// False if the dump must be tried again.
+    /// False if the dump must be repeated.
     fn dump_once(
         &mut self,
         request: &mut MessageWriter,
@@ -159,14 +159,14 @@ impl Socket {
         }
     }
 
-    /// Forgets everything that is waiting to be received.
+    /// Discards everything in the receive queue.
     pub fn discard_received(&mut self) -> Result<()> {
-        let attempted = "emptying the receive queue";
+        let attempted = "draining the receive queue";
         while !matches!(self.receive(attempted)?, Received::Nothing) {}
         Ok(())
     }
 
-    /// Takes one datagram from the receive queue, without waiting for one.
+    /// Takes one datagram from the receive queue, without blocking.
     pub fn receive(&mut self, attempted: &str) -> Result<Received<'_>> {
         let length = match self.descriptor.receive(&mut self.buffer) {
             Ok(length) => length,
@@ -182,7 +182,7 @@ impl Socket {
         received.ok_or_else(|| Error::malformed(attempted, format!("{length} bytes at once")))
     }
 
-    /// Waits until something can be received; false when the time is up.
+    /// Waits until something can be received; false after the timeout.
     pub fn wait_readable(&self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -195,7 +195,7 @@ impl Socket {
         }
     }
 
-    /// A datagram must fit the send buffer, and the default holds about 4,400 elements.
+    /// A datagram must fit the send buffer; the default holds about 4,400 elements.
     fn make_room_for(&mut self, length: usize) -> Result<()> {
         let needed = length + 4096;
         if needed <= self.send_buffer {
@@ -208,7 +208,7 @@ impl Socket {
     }
 }
 
-/// What to do with a dump during which the kernel changed something of the same kind, ours or not.
+/// How to handle a dump during which the kernel changed objects of the same type, ours or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interruption {
     Refuse,
@@ -221,7 +221,7 @@ enum DumpState {
     Interrupted,
 }
 
-/// Hands the messages of one receive to `each`.
+/// Passes the messages of one receive to `each`.
 fn visit_dump(
     received: &[u8],
     sequence: u32,
@@ -246,7 +246,7 @@ fn visit_dump(
     Ok(DumpState::More)
 }
 
-/// True when the acknowledgement was among the messages.
+/// True if the acknowledgement was among the messages.
 fn collect_answer(received: &[u8], sequence: u32, attempted: &str, answer: &mut Vec<u8>) -> Result<bool> {
     let answers = Messages::new(received).filter(|message| message.sequence == sequence);
     for message in answers {

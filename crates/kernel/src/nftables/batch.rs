@@ -1,26 +1,27 @@
-//! A batch: changes that the kernel applies all together or not at all.
+//! A batch: changes that the kernel applies as one transaction.
 
 use std::borrow::Borrow;
 
-use super::Family;
+use portolan_model::Family;
+
 use super::chain::Hook;
 use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
-use super::kernel::{self, message};
 use super::set::SetSpec;
+use super::uapi::{self, message};
 use crate::netlink::{Header, MessageWriter, flags};
 
 /// A list attribute has a 16-bit length.
 const LONGEST_LIST: usize = 65_000;
 
-/// Opening message with its generation attribute, whose value is at the end.
+/// The opening message with its generation attribute, whose value is at the end.
 const OPENING_LENGTH: usize = 28;
-/// The kernel's word for a batch that is based on no generation in particular.
+/// The value for a batch that is not based on a particular generation.
 const ANY_GENERATION: u32 = 0;
 /// `struct nfgenmsg` of the messages around a batch, with the subsystem as resource.
-const FRAME_HEADER: [u8; kernel::PROTOCOL_HEADER] = [0, 0, 0, kernel::SUBSYSTEM as u8];
+const FRAME_HEADER: [u8; uapi::PROTOCOL_HEADER] = [0, 0, 0, uapi::SUBSYSTEM as u8];
 
-/// Changes to write in one go. Names are not checked here: the kernel refuses wrong ones.
+/// Changes to commit together. Names are not validated here: the kernel refuses invalid ones.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The message that opens the batch, then the operations.
@@ -43,18 +44,18 @@ impl Batch {
     pub fn with_capacity(bytes: usize) -> Self {
         let mut writer = MessageWriter::with_capacity(OPENING_LENGTH + bytes);
         writer.message(frame(message::BATCH_BEGIN), &FRAME_HEADER, |writer| {
-            writer.number_32(kernel::BATCH_GENERATION, ANY_GENERATION);
+            writer.number_32(uapi::BATCH_GENERATION, ANY_GENERATION);
         });
         Batch { writer, set_id: 0 }
     }
 
-    /// Has the kernel refuse the batch if anybody has committed since that generation.
+    /// Makes the kernel refuse the batch if there was any commit since that generation.
     pub fn based_on(&mut self, generation: u32) {
         let generation = generation.to_be_bytes();
         self.writer.overwrite(OPENING_LENGTH - generation.len(), &generation);
     }
 
-    /// No error if the table is there already.
+    /// No error if the table exists already.
     pub fn add_table(&mut self, family: Family, table: &str) {
         self.operation(message::NEW_TABLE, flags::CREATE, family, table, |_| {});
     }
@@ -63,10 +64,10 @@ impl Batch {
         self.operation(message::DELETE_TABLE, 0, family, table, |_| {});
     }
 
-    /// No error if the chain is there already.
+    /// No error if the chain exists already.
     pub fn add_chain(&mut self, family: Family, table: &str, name: &str, hook: Option<&Hook>) {
         self.operation(message::NEW_CHAIN, flags::CREATE, family, table, |writer| {
-            writer.string(kernel::chain::NAME, name);
+            writer.string(uapi::chain::NAME, name);
             if let Some(hook) = hook {
                 hook.write(writer);
             }
@@ -75,26 +76,26 @@ impl Batch {
 
     pub fn delete_chain(&mut self, family: Family, table: &str, name: &str) {
         self.operation(message::DELETE_CHAIN, 0, family, table, |writer| {
-            writer.string(kernel::chain::NAME, name);
+            writer.string(uapi::chain::NAME, name);
         });
     }
 
     /// Deletes all rules of the chain.
     pub fn flush_chain(&mut self, family: Family, table: &str, chain: &str) {
         self.operation(message::DELETE_RULE, 0, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
+            writer.string(uapi::rule::CHAIN, chain);
         });
     }
 
-    /// Deletes one rule, named by the handle that [`super::Nftables::rules_with_handles`] tells.
+    /// Deletes one rule by its handle, which [`super::Nftables::rules_with_handles`] returns.
     pub fn delete_rule(&mut self, family: Family, table: &str, chain: &str, handle: u64) {
         self.operation(message::DELETE_RULE, 0, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
-            writer.number_64(kernel::rule::HANDLE, handle);
+            writer.string(uapi::rule::CHAIN, chain);
+            writer.number_64(uapi::rule::HANDLE, handle);
         });
     }
 
-    /// Appends a rule to the chain. The comment is what `nft list` prints behind it.
+    /// Appends a rule to the chain. `nft list` prints the comment after it.
     pub fn add_rule(
         &mut self,
         family: Family,
@@ -105,37 +106,36 @@ impl Batch {
     ) {
         let flags = flags::CREATE | flags::APPEND;
         self.operation(message::NEW_RULE, flags, family, table, |writer| {
-            writer.string(kernel::rule::CHAIN, chain);
-            writer.nest(kernel::rule::EXPRESSIONS, |writer| {
+            writer.string(uapi::rule::CHAIN, chain);
+            writer.nest(uapi::rule::EXPRESSIONS, |writer| {
                 for expression in expressions {
                     expression.write(writer);
                 }
             });
             if let Some(comment) = comment {
-                writer.attribute(kernel::rule::USER_DATA, &comment_user_data(comment));
+                writer.attribute(uapi::rule::USER_DATA, &comment_user_data(comment));
             }
         });
     }
 
-    /// No error if the same set is there already.
+    /// No error if the same set exists already.
     pub fn add_set(&mut self, family: Family, table: &str, name: &str, spec: &SetSpec) {
         self.set_id += 1;
         let id = self.set_id;
         self.operation(message::NEW_SET, flags::CREATE, family, table, |writer| {
-            writer.string(kernel::set::NAME, name);
+            writer.string(uapi::set::NAME, name);
             spec.write(writer, id);
         });
     }
 
     pub fn delete_set(&mut self, family: Family, table: &str, name: &str) {
         self.operation(message::DELETE_SET, 0, family, table, |writer| {
-            writer.string(kernel::set::NAME, name);
+            writer.string(uapi::set::NAME, name);
         });
     }
 
-    /// Adds elements to a set or map, unless it is one of ranges over a single field: those go
-    /// through [`Self::add_ranges`]. An element that a map has already is an error, even with the
-    /// same data; one that a set has already is none.
+    /// Adds elements to a set or map, except for ranges over a single field, which need [`Self::add_ranges`]. An
+    /// element that exists in a map is an error, even with the same data; in a set it is not.
     pub fn add_elements(
         &mut self,
         family: Family,
@@ -147,7 +147,7 @@ impl Batch {
         self.elements(&list, elements, Element::write);
     }
 
-    /// Deletes the elements with those keys; their data is not looked at.
+    /// Deletes the elements with those keys; their data is ignored.
     pub fn delete_elements(
         &mut self,
         family: Family,
@@ -159,8 +159,8 @@ impl Batch {
         self.elements(&list, elements, Element::write_for_deletion);
     }
 
-    /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]).
-    /// The kernel keeps the two sides of such a range as two elements.
+    /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]). The kernel stores the
+    /// two bounds of such a range as two elements.
     pub fn add_ranges(
         &mut self,
         family: Family,
@@ -193,7 +193,7 @@ impl Batch {
     /// Deletes all elements of the set.
     pub fn flush_set(&mut self, family: Family, table: &str, set: &str) {
         self.operation(message::DELETE_ELEMENT, 0, family, table, |writer| {
-            writer.string(kernel::element::LIST_SET, set);
+            writer.string(uapi::element::LIST_SET, set);
         });
     }
 
@@ -201,19 +201,18 @@ impl Batch {
         self.message_count() == 0
     }
 
-    /// The length of the operations, without what opens and closes the batch.
+    /// The length of the operations, without the messages that open and close the batch.
     pub fn byte_length(&self) -> usize {
         self.writer.bytes().len() - OPENING_LENGTH
     }
 
-    /// The number of operations; many elements are one.
+    /// The number of operations; a list of elements counts as one.
     pub fn message_count(&self) -> usize {
         self.writer.count() as usize - 1
     }
 
-    /// Closes the batch. Only the last operation is acknowledged, as acknowledgements of
-    /// thousands overflow the receive queue; the closing message itself is answered only from
-    /// Linux 6.10 on.
+    /// Closes the batch. Only the last operation is acknowledged, because thousands of acknowledgements would
+    /// overflow the receive queue; the closing message itself is acknowledged only since Linux 6.10.
     pub(super) fn close(mut self) -> MessageWriter {
         self.writer.add_flags_to_last(flags::ACKNOWLEDGE);
         self.writer.message(frame(message::BATCH_END), &FRAME_HEADER, |_| {});
@@ -229,12 +228,12 @@ impl Batch {
         write: impl FnOnce(&mut MessageWriter),
     ) {
         self.writer.message(header(kind, flags), &protocol_header(family), |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
             write(writer);
         });
     }
 
-    /// Writes as many messages as it takes to keep each list below its greatest length.
+    /// Splits the elements into as many messages as the maximum length of a list requires.
     fn elements(
         &mut self,
         list: &ElementList<'_>,
@@ -245,8 +244,8 @@ impl Batch {
         while let Some(first) = elements.peek() {
             let flags = list.flags(first.borrow());
             self.operation(list.kind, flags, list.family, list.table, |writer| {
-                writer.string(kernel::element::LIST_SET, list.set);
-                writer.nest(kernel::element::LIST_ELEMENTS, |writer| {
+                writer.string(uapi::element::LIST_SET, list.set);
+                writer.nest(uapi::element::LIST_ELEMENTS, |writer| {
                     let mut room = LONGEST_LIST;
                     while let Some(element) = elements.next_if(|next| next.borrow().longest_encoding() < room) {
                         let element = element.borrow();
@@ -259,7 +258,7 @@ impl Batch {
     }
 }
 
-/// Where a list of elements belongs, and what is to be done with it.
+/// The set of a list of elements, and the operation.
 struct ElementList<'a> {
     kind: u16,
     family: Family,
@@ -282,10 +281,10 @@ fn frame(kind: u16) -> Header {
 }
 
 pub(super) fn header(kind: u16, flags: u16) -> Header {
-    Header { kind: kernel::SUBSYSTEM << 8 | kind, flags: flags::REQUEST | flags }
+    Header { kind: uapi::SUBSYSTEM << 8 | kind, flags: flags::REQUEST | flags }
 }
 
 /// `struct nfgenmsg`: family, version, resource.
-pub(super) fn protocol_header(family: Family) -> [u8; kernel::PROTOCOL_HEADER] {
+pub(super) fn protocol_header(family: Family) -> [u8; uapi::PROTOCOL_HEADER] {
     [family.number(), 0, 0, 0]
 }

@@ -1,9 +1,9 @@
-//! Chains: their hooks, written and read.
+//! Chains and their hooks.
 
-use super::kernel::chain as attribute;
+use super::uapi::chain as attribute;
 use crate::netlink::{Attributes, MessageWriter};
 
-/// Where a base chain sits in the packet's way. Its policy is always to accept.
+/// The hook of a base chain. Its policy is always accept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hook {
     pub kind: ChainKind,
@@ -15,7 +15,7 @@ pub struct Hook {
 pub enum ChainKind {
     Filter,
     Nat,
-    /// Read from the kernel, but nothing that we write: another type, or another policy.
+    /// Read from the kernel, but never written: another type, or another policy.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Hook {
     }
 }
 
-/// A chain with another policy is none of ours, whatever its kind.
+/// A chain with another policy is foreign, whatever its type.
 fn read_kind(chain: Attributes<'_>) -> Option<ChainKind> {
     if chain.number_32(attribute::POLICY)? != POLICY_ACCEPT {
         return None;

@@ -1,15 +1,15 @@
-//! The handle to the kernel's tables, and committing batches through it.
+//! The handle to the kernel's tables, and committing batches.
 
 use std::io;
 use std::time::Duration;
 
 use super::batch::{Batch, header};
 use super::describe::describe_operation;
-use super::kernel::{self, message};
+use super::uapi::{self, message};
 use crate::error::{Error, Refusal, Result};
 use crate::netlink::{Acknowledgement, MessageWriter, Messages, Received, Socket, flags};
 
-/// How long a read insists on a moment in which nobody commits.
+/// How long a read insists on an interval without foreign commits.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The tables of the network namespace that the handle was opened in.
@@ -19,13 +19,13 @@ pub struct Nftables {
     pub(super) patience: Duration,
 }
 
-/// Settings that let a test lose answers, or insist on a moment without commits for longer than usual.
+/// Options for tests: lose replies, or insist longer on an interval without commits.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
     pub receive_buffer: Option<usize>,
     pub patience: Option<Duration>,
-    /// Have every operation acknowledged instead of only the last.
+    /// Request an acknowledgement of every operation instead of only the last.
     pub acknowledge_all: bool,
 }
 
@@ -44,12 +44,12 @@ impl Nftables {
         Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, patience })
     }
 
-    /// The sender that others see in notifications of our commits.
+    /// The port id of our commits in notifications.
     pub fn port_id(&self) -> u32 {
         self.socket.port_id()
     }
 
-    /// The number of the last commit to any table, by anybody.
+    /// The number of the last commit to any table, by any process.
     pub fn generation(&mut self) -> Result<u32> {
         let attempted = "reading the generation of the rules";
         let mut request = MessageWriter::default();
@@ -57,13 +57,13 @@ impl Nftables {
         let answer = self.socket.request(&mut request, attempted)?;
         Messages::new(&answer)
             .find_map(|message| {
-                let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-                attributes.number_32(kernel::GENERATION_ID)
+                let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+                attributes.number_32(uapi::GENERATION_ID)
             })
             .ok_or_else(|| Error::malformed(attempted, "it has no generation"))
     }
 
-    /// Applies the batch, all of it or nothing.
+    /// Commits the batch as one transaction.
     pub fn commit(&mut self, batch: Batch) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
@@ -73,21 +73,21 @@ impl Nftables {
         if self.acknowledge_all {
             messages.add_flags_to_all(flags::ACKNOWLEDGE);
         }
-        // A batch that failed in the middle of its answers may have left some behind.
+        // A batch that failed in the middle of its replies may have left some in the queue.
         self.socket.discard_received()?;
         let first = self.socket.send(&mut messages, &attempted)?;
         let answers = self.receive_answers(first, messages.count(), &attempted)?;
         answers.outcome(messages.bytes(), messages.count() - 2, attempted)
     }
 
-    /// Returns when the commit that is under way, if any, is complete: a batch waits for the one
-    /// before it, and an empty one does nothing else.
+    /// Returns when a commit in progress, if any, is complete: batches are serialized, and an empty one does nothing
+    /// else.
     pub(super) fn wait_for_commits(&mut self) -> Result<()> {
         let mut empty = Batch::new().close();
         self.socket.send(&mut empty, "an empty batch").map(drop)
     }
 
-    /// All answers are there when `send` returns, so this reads until there are no more.
+    /// All replies are queued when `send` returns, so that this reads until the queue is empty.
     fn receive_answers(&mut self, first: u32, count: u32, attempted: &str) -> Result<Answers> {
         let mut answers = Answers::default();
         loop {
@@ -107,7 +107,7 @@ impl Nftables {
     }
 }
 
-/// What the kernel said to the messages of one batch.
+/// The kernel's replies to the messages of one batch.
 #[derive(Default)]
 struct Answers {
     accepted: Option<u32>,
@@ -123,17 +123,17 @@ impl Answers {
         }
     }
 
-    /// Judges the answers to a batch whose last operation has the index `last`.
+    /// Evaluates the replies to a batch whose last operation has the index `last`.
     fn outcome(self, batch: &[u8], last: u32, attempted: String) -> Result<()> {
-        // One refusal is enough for the kernel to drop the batch, whatever else it answered:
-        // it acknowledges the last operation even then.
+        // One refusal makes the kernel abort the batch, whatever its other replies: it acknowledges the last
+        // operation even then.
         if !self.refused.is_empty() {
             return Err(self.refusal(batch, attempted));
         }
         let source = match self.accepted {
             Some(index) if index >= last && !self.overflow => return Ok(()),
             _ if self.overflow => io::Error::from_raw_os_error(libc::ENOBUFS),
-            _ => io::Error::other("the kernel did not answer"),
+            _ => io::Error::other("the kernel did not reply"),
         };
         Err(Error::OutcomeUnknown { attempted, source })
     }

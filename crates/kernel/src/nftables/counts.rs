@@ -1,16 +1,18 @@
-//! What counters have counted. It is read beside the rules and elements that hold them, because it is no part of what
-//! these are: two rules are the same whatever they have counted.
+//! Counter values. They are read separately from the rules and elements that hold them, because they are not part of
+//! their identity: two rules are equal whatever they have counted.
 
 use std::time::Duration;
 
-use super::kernel::{self, element, expression as attribute, message};
+use portolan_model::Family;
+
+use super::Nftables;
 use super::read::{has_duplicates, members, request};
+use super::uapi::{self, element, expression as attribute, message};
 use super::verdict::read_value;
-use super::{Family, Nftables};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message};
 
-/// How often a dump is begun anew when the kernel refuses to go on with it.
+/// How often a dump is restarted when the kernel refuses to continue it.
 const ATTEMPTS: u32 = 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -20,8 +22,8 @@ pub struct Count {
 }
 
 impl Nftables {
-    /// Hands the key of every element of the set that counts to `each`, with what it has counted; nothing if there is
-    /// no such set. Elements that packets add meanwhile may be missing.
+    /// Passes the key and the counter of every element of a set to `each`; nothing if there is no such set. Elements
+    /// that packets add in the meantime may be missing.
     pub fn element_counts(
         &mut self,
         family: Family,
@@ -29,7 +31,7 @@ impl Nftables {
         set: &str,
         each: &mut dyn FnMut(&[u8], Count),
     ) -> Result<()> {
-        let attempted = format!("reading the counters of set {set} of table {family} {table}");
+        let attempted = format!("reading the counters of set {set} of table {} {table}", family.nft_name());
         let dump = undisturbed(&attempted, || {
             let dump = self.dump_elements(family, table, set, &attempted, Interruption::Accept)?;
             Ok(dump.filter(|dump| !has_duplicates(dump)))
@@ -40,12 +42,12 @@ impl Nftables {
 
     /// The counters in the rules of the table, each with the chain of its rule.
     pub fn rule_counts(&mut self, family: Family, table: &str) -> Result<Vec<(String, Count)>> {
-        let attempted = format!("reading the counters of table {family} {table}");
-        let mut request = request(message::GET_RULE, family, |writer| writer.string(kernel::TABLE, table));
+        let attempted = format!("reading the counters of table {} {table}", family.nft_name());
+        let mut request = request(message::GET_RULE, family, |writer| writer.string(uapi::TABLE, table));
         let gather = |counts: &mut Vec<(String, Count)>, message: &Message<'_>| {
-            let rule = message.attributes(kernel::PROTOCOL_HEADER);
-            let chain = rule.string(kernel::rule::CHAIN).unwrap_or_default();
-            let found = rule.nested(kernel::rule::EXPRESSIONS).filter_map(|expression| read_count(expression.nested()));
+            let rule = message.attributes(uapi::PROTOCOL_HEADER);
+            let chain = rule.string(uapi::rule::CHAIN).unwrap_or_default();
+            let found = rule.nested(uapi::rule::EXPRESSIONS).filter_map(|expression| read_count(expression.nested()));
             counts.extend(found.map(|count| (chain.to_owned(), count)));
         };
         undisturbed(&attempted, || match self.socket.try_dump(&mut request, &attempted, Interruption::Accept, gather) {
@@ -55,7 +57,8 @@ impl Nftables {
     }
 }
 
-/// A commit meanwhile is no reason to read again: counters are never of one moment. A rehash is, but it is soon over.
+/// A concurrent commit is no reason to read again: counters are never consistent with each other. A rehash is, but it
+/// is short.
 fn undisturbed<T>(attempted: &str, mut read: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for attempt in 0..ATTEMPTS {
         if let Some(value) = read()? {

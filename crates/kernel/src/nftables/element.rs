@@ -1,19 +1,19 @@
-//! Elements of sets and maps, written and read.
+//! Elements of sets and maps.
 
 use std::sync::Arc;
 
 use super::Verdict;
-use super::kernel::{LIST_ELEMENT, element as attribute};
+use super::uapi::{LIST_ELEMENT, element as attribute};
 use super::verdict::{read_value, write_value};
 use crate::netlink::{Attributes, MessageWriter};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Element {
     pub key: Vec<u8>,
-    /// The last key of the range, itself included; `None` for a single key.
+    /// The last key of the range, inclusive; `None` for a single key.
     pub key_end: Option<Vec<u8>>,
     pub data: ElementData,
-    /// What `nft list` prints as `comment "..."`; at most 128 bytes by its convention.
+    /// `nft list` prints it as `comment "..."`; at most 128 bytes by its convention.
     pub comment: Option<Arc<str>>,
 }
 
@@ -35,12 +35,12 @@ impl Element {
         });
     }
 
-    /// Enough to say which element is to be deleted.
+    /// Writes the part that identifies an element for deletion.
     pub(super) fn write_for_deletion(&self, writer: &mut MessageWriter) {
         writer.nest(LIST_ELEMENT, |writer| self.write_keys(writer));
     }
 
-    /// The first key of a range over a single field; its end is an element of its own.
+    /// The first key of a range over a single field; its end is a separate element.
     pub(super) fn write_start(&self, writer: &mut MessageWriter, with_data: bool) {
         writer.nest(LIST_ELEMENT, |writer| {
             write_value(writer, attribute::KEY, &self.key);
@@ -50,7 +50,7 @@ impl Element {
         });
     }
 
-    /// The first key behind a range over a single field; a range to the last key has none.
+    /// The first key after a range over a single field; a range up to the last key has none.
     pub(super) fn write_end(&self, writer: &mut MessageWriter) {
         let last = self.key_end.as_deref().unwrap_or(&self.key);
         if let Some(behind) = successor(last) {
@@ -61,7 +61,7 @@ impl Element {
         }
     }
 
-    /// An upper bound of what the element takes in a message, in any of its forms.
+    /// An upper bound for the length of the element in a message, in any of its forms.
     pub(super) fn longest_encoding(&self) -> usize {
         let chain = match &self.data {
             ElementData::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => chain.len(),
@@ -93,7 +93,7 @@ impl Element {
         }
     }
 
-    /// Reads a member of an element list; `None` if it has no key, as the catch-all element.
+    /// Reads a member of an element list; `None` if it has no key, like the catch-all element.
     pub(super) fn read(member: Attributes<'_>) -> Option<(Self, Bound)> {
         let flags = member.number_32(attribute::FLAGS).unwrap_or(0);
         let bound = match flags & attribute::FLAG_INTERVAL_END {
@@ -110,16 +110,16 @@ impl Element {
     }
 }
 
-/// Which side of a range over a single field an element of the kernel is.
+/// The bound of a range over a single field that an element of the kernel represents.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Bound {
     End,
     Start,
 }
 
-/// Puts the two sides of ranges over a single field together again.
+/// Joins the two bounds of ranges over a single field.
 pub(super) fn join_ranges(mut bounds: Vec<(Element, Bound)>) -> Vec<Element> {
-    // Where ranges touch, the end of the one has the key of the start of the other.
+    // For adjacent ranges, the end of one has the key of the start of the other.
     bounds.sort_by(|(one, one_bound), (other, other_bound)| (&one.key, one_bound).cmp(&(&other.key, other_bound)));
     let mut ranges: Vec<Element> = Vec::new();
     let mut open: Option<Element> = None;
@@ -140,7 +140,7 @@ pub(super) fn join_ranges(mut bounds: Vec<(Element, Bound)>) -> Vec<Element> {
     ranges
 }
 
-/// The next key; `None` behind the last one.
+/// The next key; `None` after the last one.
 fn successor(key: &[u8]) -> Option<Vec<u8>> {
     let mut next = key.to_vec();
     for byte in next.iter_mut().rev() {
@@ -152,7 +152,7 @@ fn successor(key: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// The key before; `None` before the first one.
+/// The previous key; `None` before the first one.
 fn predecessor(key: &[u8]) -> Option<Vec<u8>> {
     let mut previous = key.to_vec();
     for byte in previous.iter_mut().rev() {
@@ -172,7 +172,7 @@ fn read_data(member: Attributes<'_>) -> ElementData {
     }
 }
 
-/// One entry of tag, length and text with its terminating zero.
+/// One entry of tag, length and zero-terminated text.
 pub(super) fn comment_user_data(comment: &str) -> Vec<u8> {
     let length = comment.floor_char_boundary(LONGEST_COMMENT);
     let text = &comment.as_bytes()[..length];

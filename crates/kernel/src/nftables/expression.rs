@@ -1,20 +1,22 @@
-//! The expressions that rules are made of.
+//! The expressions of rules.
 
 use std::sync::Arc;
 
-use super::kernel::expression as attribute;
-use super::{Family, Verdict};
+use portolan_model::Family;
 
-/// One of the sixteen 32-bit words that expressions work on, or the verdict.
+use super::Verdict;
+use super::uapi::expression as attribute;
+
+/// One of the sixteen 32-bit registers, or the verdict register.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Register(pub u8);
 
 impl Register {
-    /// Where a lookup in a verdict map puts what it found.
+    /// The register for the result of a lookup in a verdict map.
     pub const VERDICT: Register = Register(u8::MAX);
 
-    /// The kernel has two spellings, 128-bit registers 1 to 4 and 32-bit registers from 8.
-    /// It prefers the first where both fit, and so do we.
+    /// The kernel has two numberings, 128-bit registers 1 to 4 and 32-bit registers from 8. It prefers the first
+    /// where both fit, and so do we.
     pub(super) fn number(self) -> u32 {
         match self {
             Register::VERDICT => 0,
@@ -34,7 +36,7 @@ impl Register {
     }
 }
 
-/// A step of a rule. A rule is left at the first step that does not match.
+/// An expression of a rule. Evaluation ends at the first one that does not match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expression {
     Payload {
@@ -77,7 +79,7 @@ pub enum Expression {
         value: Vec<u8>,
     },
     Verdict(Verdict),
-    /// Matches if the key is in the set, and loads what a map has for it.
+    /// Matches if the key is in the set, and loads the data of a map.
     Lookup {
         set: Arc<str>,
         source: Register,
@@ -99,14 +101,14 @@ pub enum Expression {
         seed: u32,
         offset: u32,
     },
-    /// The kernel wants `data` for every operation on a map, even for a deletion.
+    /// The kernel requires `data` for every operation on a map, even for a deletion.
     Dynset {
         operation: DynsetOperation,
         set: Arc<str>,
         key: Register,
         data: Option<Register>,
         timeout_milliseconds: Option<u64>,
-        /// Each element counts the packets that name it.
+        /// Whether each element has a counter of matching packets.
         counts: bool,
     },
     DestinationNat {
@@ -122,9 +124,9 @@ pub enum Expression {
         kind: u32,
         code: u8,
     },
-    /// What it has counted is no part of the rule: see [`super::Nftables::rule_counts`].
+    /// Its value is not part of the rule: see [`super::Nftables::rule_counts`].
     Counter,
-    /// Read from the kernel, but nothing that we write.
+    /// Read from the kernel, but never written.
     Unknown {
         name: String,
     },
@@ -147,7 +149,7 @@ pub enum MetaKey {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ConntrackKey {
     State,
-    /// Whether the packet goes the way of the connection's first one, as a byte.
+    /// The direction of the packet within its connection, as a byte.
     Direction,
     Status,
     Protocol,
@@ -155,14 +157,14 @@ pub enum ConntrackKey {
     OriginalDestination4,
     OriginalDestination6,
     OriginalDestinationPort,
-    /// Where the answers come from, before that is translated back.
+    /// The source of replies, before it is translated back.
     ReplySource4,
     ReplySource6,
     ReplySourcePort,
 }
 
 impl ConntrackKey {
-    /// Some keys are told for one direction of the connection.
+    /// The direction attribute, for keys that need one.
     pub(super) fn direction(self) -> Option<u8> {
         match self {
             Self::State | Self::Direction | Self::Status | Self::Protocol => None,
@@ -193,7 +195,7 @@ pub enum DynsetOperation {
     Delete,
 }
 
-/// Pairs each value with the kernel's number, so that both directions come from one table.
+/// Pairs each value with its kernel number, so that encoding and decoding share one table.
 macro_rules! numbered {
     ($($type:ident { $($value:ident = $number:literal),* $(,)? })*) => {$(
         impl $type {

@@ -1,13 +1,14 @@
-//! Expressions from bytes. What is not exactly something that we write is `Unknown`, so that a
-//! comparison with what we want can only fail towards writing again.
+//! Decodes expressions. Anything that we would not write exactly so becomes `Unknown`, so that a comparison can only
+//! err towards rewriting.
 
 use std::sync::Arc;
 
-use super::Family;
+use portolan_model::Family;
+
 use super::expression::{
     ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register,
 };
-use super::kernel::expression as attribute;
+use super::uapi::expression as attribute;
 use super::verdict::{Verdict, read_value};
 use crate::netlink::Attributes;
 
@@ -145,7 +146,7 @@ fn read_hash(data: Attributes<'_>) -> Option<Expression> {
 
 fn read_dynset(data: Attributes<'_>) -> Option<Expression> {
     let inverted = data.number_32(attribute::DYNSET_FLAGS).unwrap_or(0) & attribute::DYNSET_INVERTED;
-    // A list is of two or more.
+    // This attribute is used for two or more expressions.
     if inverted != 0 || data.first(attribute::DYNSET_EXPRESSIONS).is_some() {
         return None;
     }
@@ -161,7 +162,7 @@ fn read_dynset(data: Attributes<'_>) -> Option<Expression> {
         set: Arc::from(data.string(attribute::DYNSET_SET)?),
         key: register(data, attribute::DYNSET_KEY)?,
         data: register(data, attribute::DYNSET_DATA),
-        // The kernel shows zero for an expression that leaves the timeout to the set.
+        // The kernel reports zero for an expression that uses the timeout of the set.
         timeout_milliseconds: timeout.and_then(|timeout| timeout.number_64()).filter(|timeout| *timeout != 0),
         counts,
     })
@@ -196,7 +197,7 @@ fn read_reject(data: Attributes<'_>) -> Option<Expression> {
     let code = data.first(attribute::REJECT_CODE);
     Some(Expression::Reject {
         kind: data.number_32(attribute::REJECT_TYPE)?,
-        // The kernel shows none for a TCP reset.
+        // The kernel reports none for a TCP reset.
         code: code.and_then(|code| code.number_8()).unwrap_or(0),
     })
 }

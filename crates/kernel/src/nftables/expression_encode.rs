@@ -1,7 +1,7 @@
-//! Expressions into bytes.
+//! Encodes expressions.
 
 use super::expression::{Expression, Register};
-use super::kernel::{LIST_ELEMENT, expression as attribute};
+use super::uapi::{LIST_ELEMENT, expression as attribute};
 use super::verdict::write_value;
 use crate::netlink::MessageWriter;
 
@@ -138,7 +138,7 @@ impl Expression {
                 writer.attribute(attribute::REJECT_CODE, &[*code]);
             }
             Expression::Counter => {}
-            // The kernel refuses a name it does not know, and most names without their attributes.
+            // The kernel refuses an unknown name, and most names without their attributes.
             Expression::Unknown { .. } => {}
         }
     }

@@ -1,15 +1,16 @@
-//! Noticing that somebody else changes our tables.
+//! Detects foreign changes of our tables.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::Family;
+use portolan_model::Family;
+
 use super::describe::describe_change;
-use super::kernel;
+use super::uapi;
 use crate::error::Result;
 use crate::netlink::{Message, Messages, Received, Socket};
 
-/// Listens to the kernel's notifications of commits, those of one sender left out.
+/// Receives the kernel's notifications of commits, except those of one sender.
 pub struct Monitor {
     socket: Socket,
     pending: VecDeque<ForeignChange>,
@@ -17,25 +18,24 @@ pub struct Monitor {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignChange {
-    /// Something in the table of that family is different now, for example "deleted chain x".
+    /// Something in the table of that family changed, for example "deleted chain x".
     Changed { family: Family, what: String },
-    /// Notifications were lost, so anything may have changed.
+    /// Notifications were lost, so that anything may have changed.
     Overflow,
 }
 
 impl Monitor {
-    /// Listens to everybody but `ignore_port`, which is [`super::Nftables::port_id`].
+    /// Ignores commits of `ignore_port`, which is [`super::Nftables::port_id`].
     pub fn open(ignore_port: u32) -> Result<Self> {
         let socket = Socket::open(libc::NETLINK_NETFILTER)?;
-        // Filter first: a commit between the two must not slip in.
+        // The filter first: a commit between the two calls must not pass.
         socket.attach_filter(&reject_messages_from(ignore_port))?;
-        socket.subscribe(kernel::NOTIFICATION_GROUP)?;
+        socket.subscribe(uapi::NOTIFICATION_GROUP)?;
         Ok(Monitor { socket, pending: VecDeque::new() })
     }
 
-    /// Waits until somebody else changes the table of that name, in either family; `None` when
-    /// the time is up. What one commit changes is reported once per family or a few times, but
-    /// not once per object.
+    /// Waits for a foreign change of the table of that name, in either family; `None` after the timeout. The changes
+    /// of one commit are reported once or a few times per family, but not once per object.
     pub fn wait(&mut self, table: &str, timeout: Option<Duration>) -> Result<Option<ForeignChange>> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -60,7 +60,7 @@ impl Monitor {
     }
 }
 
-/// The first change in each family that the messages of one receive tell of.
+/// The first change in each family among the messages of one receive.
 fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
     let first = |wanted: Family| {
         Messages::new(bytes)
@@ -68,18 +68,18 @@ fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
             .find_map(|message| describe_change(&message))
             .map(|what| ForeignChange::Changed { family: wanted, what })
     };
-    [Family::Ip, Family::Ip6].into_iter().filter_map(first).collect()
+    [Family::V4, Family::V6].into_iter().filter_map(first).collect()
 }
 
 fn is_about(message: &Message<'_>, family: Family, table: &str) -> bool {
-    let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-    message.kind >> 8 == kernel::SUBSYSTEM
+    let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+    message.kind >> 8 == uapi::SUBSYSTEM
         && message.body.first() == Some(&family.number())
-        && attributes.string(kernel::TABLE) == Some(table)
+        && attributes.string(uapi::TABLE) == Some(table)
 }
 
-/// A program that rejects datagrams by the port in the header of their first message. The kernel
-/// puts notifications of one commit into a datagram, never those of several.
+/// A program that rejects datagrams by the port in the header of their first message. A datagram contains
+/// notifications of one commit, never of several.
 fn reject_messages_from(port: u32) -> [libc::sock_filter; 4] {
     const PORT_OFFSET: u32 = 12;
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -87,7 +87,7 @@ fn reject_messages_from(port: u32) -> [libc::sock_filter; 4] {
     let end = libc::BPF_RET | libc::BPF_K;
     [
         instruction(load, PORT_OFFSET, 0, 0),
-        // Loads are in network byte order, the header is in that of the machine.
+        // BPF loads are in network byte order, the header is in native byte order.
         instruction(compare, port.to_be(), 0, 1),
         instruction(end, 0, 0, 0),
         instruction(end, u32::MAX, 0, 0),

@@ -1,21 +1,23 @@
-//! Reading back what the kernel has.
+//! Reads objects back from the kernel.
 
 use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
+use portolan_model::Family;
+
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
-use super::kernel::{self, message};
-use super::{Expression, Family, Hook, Nftables, SetSpec};
+use super::uapi::{self, message};
+use super::{Expression, Hook, Nftables, SetSpec};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
 
-/// Others rarely commit, and rehashing a large set takes some tens of milliseconds.
+/// Foreign commits are rare, and rehashing a large set takes some tens of milliseconds.
 const ATTEMPTS: u32 = 200;
-/// How often a read insists on a moment in which nobody commits, however long that takes.
+/// How many reads insist on an interval without foreign commits, however long they take.
 const PATIENT_ATTEMPTS: u32 = 2;
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// A rule as the kernel lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,21 +31,21 @@ impl Nftables {
     /// The names of all tables of the family.
     pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
         let request = request(message::GET_TABLE, family, |_| {});
-        self.read(request, &format!("reading the tables of family {family}"), |table| {
-            Some(table.string(kernel::TABLE)?.to_owned())
+        self.read(request, &format!("reading the tables of family {}", family.nft_name()), |table| {
+            Some(table.string(uapi::TABLE)?.to_owned())
         })
     }
 
     /// The chains of the table; none if there is no such table.
     pub fn chains(&mut self, family: Family, table: &str) -> Result<Vec<(String, Option<Hook>)>> {
         let request = request(message::GET_CHAIN, family, |_| {});
-        let attempted = format!("reading the chains of table {family} {table}");
+        let attempted = format!("reading the chains of table {} {table}", family.nft_name());
         self.read(request, &attempted, |chain| {
             // The kernel always dumps the chains of all tables.
-            if chain.string(kernel::TABLE)? != table {
+            if chain.string(uapi::TABLE)? != table {
                 return None;
             }
-            let name = chain.string(kernel::chain::NAME)?;
+            let name = chain.string(uapi::chain::NAME)?;
             Some((name.to_owned(), Hook::read(chain)))
         })
     }
@@ -57,14 +59,14 @@ impl Nftables {
     /// The same, with the handles by which single rules can be deleted.
     pub fn rules_with_handles(&mut self, family: Family, table: &str) -> Result<Vec<ListedRule>> {
         let request = request(message::GET_RULE, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
-        let attempted = format!("reading the rules of table {family} {table}");
+        let attempted = format!("reading the rules of table {} {table}", family.nft_name());
         self.read(request, &attempted, |rule| {
-            let chain = rule.string(kernel::rule::CHAIN)?;
-            let expressions = rule.nested(kernel::rule::EXPRESSIONS);
+            let chain = rule.string(uapi::rule::CHAIN)?;
+            let expressions = rule.nested(uapi::rule::EXPRESSIONS);
             let expressions = expressions.map(|expression| Expression::read(expression.nested()));
-            let handle = rule.first(kernel::rule::HANDLE)?.number_64()?;
+            let handle = rule.first(uapi::rule::HANDLE)?.number_64()?;
             Some(ListedRule { chain: chain.to_owned(), handle, expressions: expressions.collect() })
         })
     }
@@ -73,11 +75,11 @@ impl Nftables {
     /// begin with `__`.
     pub fn sets(&mut self, family: Family, table: &str) -> Result<Vec<(String, SetSpec)>> {
         let request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
-        let attempted = format!("reading the sets of table {family} {table}");
+        let attempted = format!("reading the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
-            let name = set.string(kernel::set::NAME)?;
+            let name = set.string(uapi::set::NAME)?;
             Some((name.to_owned(), SetSpec::read(set)))
         })
     }
@@ -85,19 +87,19 @@ impl Nftables {
     /// How long elements of each set last that has a timeout for all of them, in milliseconds.
     pub fn set_timeouts(&mut self, family: Family, table: &str) -> Result<Vec<(String, u64)>> {
         let request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
+            writer.string(uapi::TABLE, table);
         });
-        let attempted = format!("reading the timeouts of the sets of table {family} {table}");
+        let attempted = format!("reading the timeouts of the sets of table {} {table}", family.nft_name());
         self.read(request, &attempted, |set| {
-            let timeout = set.first(kernel::set::TIMEOUT)?.number_64()?;
-            Some((set.string(kernel::set::NAME)?.to_owned(), timeout))
+            let timeout = set.first(uapi::set::TIMEOUT)?.number_64()?;
+            Some((set.string(uapi::set::NAME)?.to_owned(), timeout))
         })
     }
 
     /// Hands every element of the set to `each`; nothing if there is no such set or table.
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
-        let attempted = format!("reading the elements of set {set} of table {family} {table}");
-        let found = self.at_one_moment(&attempted, |nftables, interruption| {
+        let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
+        let found = self.read_consistent(&attempted, |nftables, interruption| {
             let Some(spec) = nftables.set(family, table, set)? else {
                 return Ok(Some(None));
             };
@@ -121,8 +123,8 @@ impl Nftables {
         sets: &[(String, SetSpec)],
         each: &mut dyn FnMut(usize, Element),
     ) -> Result<()> {
-        let attempted = format!("reading the elements of {} sets of table {family} {table}", sets.len());
-        let dumps = self.at_one_moment(&attempted, |nftables, interruption| {
+        let attempted = format!("reading the elements of {} sets of table {} {table}", sets.len(), family.nft_name());
+        let dumps = self.read_consistent(&attempted, |nftables, interruption| {
             let mut dump_one = |(name, _): &(String, SetSpec)| {
                 let dump = nftables.dump_elements(family, table, name, &attempted, interruption)?;
                 Ok(dump.filter(|dump| !has_duplicates(dump)))
@@ -138,22 +140,21 @@ impl Nftables {
 
     /// The specification of one set.
     fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
-        let attempted = format!("reading set {set} of table {family} {table}");
+        let attempted = format!("reading set {set} of table {} {table}", family.nft_name());
         let mut request = request(message::GET_SET, family, |writer| {
-            writer.string(kernel::TABLE, table);
-            writer.string(kernel::set::NAME, set);
+            writer.string(uapi::TABLE, table);
+            writer.string(uapi::set::NAME, set);
         });
         let answer = match self.socket.request(&mut request, &attempted) {
             Err(error) if error.is_absent() => return Ok(None),
             answer => answer?,
         };
         let message = Messages::new(&answer).next().ok_or_else(|| Error::malformed(attempted, "it has no set"))?;
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
         Ok(Some(SetSpec::read(attributes)))
     }
 
-    /// The messages are kept until the dump is known to be complete, in a fraction of the memory
-    /// that the elements would take.
+    /// The messages are kept until the dump is known to be complete, in a fraction of the memory of the elements.
     pub(super) fn dump_elements(
         &mut self,
         family: Family,
@@ -163,8 +164,8 @@ impl Nftables {
         interruption: Interruption,
     ) -> Result<Option<Vec<u8>>> {
         let mut request = request(message::GET_ELEMENT, family, |writer| {
-            writer.string(kernel::TABLE, table);
-            writer.string(kernel::element::LIST_SET, set);
+            writer.string(uapi::TABLE, table);
+            writer.string(uapi::element::LIST_SET, set);
         });
         let keep = |dump: &mut Vec<u8>, message: &Message<'_>| {
             dump.extend_from_slice(message.bytes);
@@ -176,7 +177,7 @@ impl Nftables {
         }
     }
 
-    /// Dumps objects; those that `decode` has nothing for are left out.
+    /// Dumps objects; those that `decode` returns `None` for are skipped.
     fn read<T>(
         &mut self,
         mut request: MessageWriter,
@@ -184,9 +185,9 @@ impl Nftables {
         decode: impl Fn(Attributes<'_>) -> Option<T>,
     ) -> Result<Vec<T>> {
         let gather = |objects: &mut Vec<T>, message: &Message<'_>| {
-            objects.extend(decode(message.attributes(kernel::PROTOCOL_HEADER)));
+            objects.extend(decode(message.attributes(uapi::PROTOCOL_HEADER)));
         };
-        self.at_one_moment(attempted, |nftables, interruption| {
+        self.read_consistent(attempted, |nftables, interruption| {
             match nftables.socket.try_dump(&mut request, attempted, interruption, gather) {
                 Err(error) if error.is_absent() => Ok(Some(Vec::new())),
                 objects => objects,
@@ -194,15 +195,15 @@ impl Nftables {
         })
     }
 
-    /// Reads until nobody has committed meanwhile. The kernel marks dumps as interrupted by the
-    /// number of the generation, but changes that number before it takes deleted elements out of
-    /// a set, which makes it lose its place in a dump (Linux 6.18). So a commit that is under way
-    /// is waited for. `read` returns `None` if it has seen by itself that it must be repeated.
+    /// Repeats a read until no commit happened during it. The kernel marks dumps as interrupted by the generation
+    /// number, but increments that number before it removes deleted elements from a set, which makes it lose its
+    /// position in a dump (Linux 6.18). A commit in progress is therefore waited for. `read` returns `None` if it has
+    /// detected by itself that it must be repeated.
     ///
-    /// Commits to other tables count as well, so a busy neighbour could keep us from ever reading
-    /// a large set. After a while a read is therefore taken as it is: others' commits do not touch
-    /// our tables, and whoever does touch them is told of by [`super::Monitor`].
-    fn at_one_moment<T>(
+    /// Commits to other tables count as well, so that a busy neighbour could prevent us from ever reading a large
+    /// set. After a while a read is therefore accepted as it is: commits to other tables do not touch ours, and
+    /// [`super::Monitor`] reports those that do.
+    fn read_consistent<T>(
         &mut self,
         attempted: &str,
         mut read: impl FnMut(&mut Self, Interruption) -> Result<Option<T>>,
@@ -218,31 +219,31 @@ impl Nftables {
             {
                 return Ok(value);
             }
-            std::thread::sleep(LONGEST_PAUSE.min(Duration::from_micros(100) * attempt));
+            std::thread::sleep(MAX_PAUSE.min(Duration::from_micros(100) * attempt));
         }
         Err(Error::io(attempted, io::Error::from_raw_os_error(libc::EINTR)))
     }
 }
 
-/// The elements in a dump, undecoded.
+/// The elements in a dump, not decoded.
 pub(super) fn members(dump: &[u8]) -> impl Iterator<Item = Attributes<'_>> {
     Messages::new(dump).flat_map(|message| {
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
-        let list = attributes.nested(kernel::element::LIST_ELEMENTS);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+        let list = attributes.nested(uapi::element::LIST_ELEMENTS);
         list.map(|member| member.nested())
     })
 }
 
-/// A set without a size is a hash table that the kernel rehashes some time after it has grown.
-/// Pieces of a dump from before and after that do not fit together: elements come twice while
-/// others are missing, and the dump is not marked as interrupted (Linux 6.18). The kernel goes on
-/// after as many elements as it has given, so a dump in which none comes twice is complete.
+/// A set without a size is a hash table that the kernel rehashes some time after it has grown. Parts of a dump from
+/// before and after that are inconsistent: some elements come twice while others are missing, and the dump is not
+/// marked as interrupted (Linux 6.18). The kernel continues after as many elements as it has returned, so that a dump
+/// without duplicates is complete.
 pub(super) fn has_duplicates(dump: &[u8]) -> bool {
     let mut seen = HashSet::new();
     members(dump).any(|member| {
-        let key = member.first(kernel::element::KEY).map(|key| key.value);
-        // The two sides of ranges that touch have the same key.
-        let flags = member.number_32(kernel::element::FLAGS).unwrap_or(0);
+        let key = member.first(uapi::element::KEY).map(|key| key.value);
+        // The bounds of adjacent ranges have the same key.
+        let flags = member.number_32(uapi::element::FLAGS).unwrap_or(0);
         !seen.insert((key, flags))
     })
 }

@@ -1,12 +1,12 @@
-//! Sets and maps: their specification, written and read.
+//! Sets and maps: their specification.
 
-use super::kernel::{LIST_ELEMENT, set as attribute};
+use super::uapi::{LIST_ELEMENT, set as attribute};
 use crate::netlink::{Attributes, MessageWriter, aligned};
 
-/// A set or map, comparable to what the kernel has.
+/// A set or map, comparable to that of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SetSpec {
-    /// The type number that the `nft` program prints keys by; the kernel does not look at it.
+    /// The type number by which `nft` prints keys; the kernel ignores it.
     pub key_type: u32,
     /// The length in bytes of each concatenated field; one entry is a key without concatenation.
     pub key_fields: Vec<u32>,
@@ -15,15 +15,15 @@ pub struct SetSpec {
     pub interval: bool,
     /// Rules may add elements.
     pub dynamic: bool,
-    /// Elements may have timeouts of their own.
+    /// Elements may have their own timeouts.
     pub timeout: bool,
-    /// The greatest number of elements.
+    /// The maximum number of elements.
     pub size: Option<u32>,
-    /// What the `nft` program keeps about a set, such as byte orders and the comment.
+    /// Data of the `nft` program, such as byte orders and the comment.
     pub user_data: Vec<u8>,
 }
 
-/// What a map has for each key.
+/// The data of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SetData {
     /// It is a set, not a map.
@@ -45,7 +45,7 @@ impl SetSpec {
         }
     }
 
-    /// True for a set of ranges over a single field, whose elements have a form of their own: see
+    /// Whether it is a set of ranges over a single field, whose elements have a special form: see
     /// [`super::Batch::add_ranges`].
     pub fn has_simple_ranges(&self) -> bool {
         self.interval && !self.is_concatenated()
@@ -64,7 +64,7 @@ impl SetSpec {
             | flag(self.is_concatenated(), attribute::FLAG_CONCATENATED)
     }
 
-    /// Writes everything but the names. The id is the batch's own, but the kernel demands one.
+    /// Writes everything but the names. The id is only used within the batch, but the kernel requires one.
     pub(super) fn write(&self, writer: &mut MessageWriter, id: u32) {
         writer.number_32(attribute::FLAGS, self.flags());
         writer.number_32(attribute::KEY_TYPE, self.key_type);
@@ -107,7 +107,7 @@ impl SetSpec {
         }
     }
 
-    /// Reads a set. What is missing becomes zero, which no set of ours has.
+    /// Reads a set. Missing attributes become zero, which no set of ours has.
     pub(super) fn read(set: Attributes<'_>) -> Self {
         let flags = set.number_32(attribute::FLAGS).unwrap_or(0);
         let description = set.nested(attribute::DESCRIPTION);

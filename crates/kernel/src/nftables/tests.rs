@@ -1,6 +1,8 @@
-//! The decoders take any bytes.
+//! The decoders accept any input.
 
 use std::sync::Arc;
+
+use portolan_model::Family;
 
 use super::describe::{describe_change, describe_operation};
 use super::element::{Bound, join_ranges};
@@ -9,7 +11,7 @@ use crate::netlink::Messages;
 
 const ROUNDS: usize = 20_000;
 
-/// A generator of the same numbers in every run.
+/// A deterministic generator.
 struct XorShift(u64);
 
 impl XorShift {
@@ -25,7 +27,7 @@ impl XorShift {
     }
 }
 
-/// Some of everything that has a decoder.
+/// A sample of everything that has a decoder.
 fn sample() -> Vec<u8> {
     let element = Element {
         key: vec![10, 0, 0, 1],
@@ -36,10 +38,10 @@ fn sample() -> Vec<u8> {
     let hook = Hook { kind: ChainKind::Nat, point: HookPoint::Output, priority: -100 };
     let spec = SetSpec { key_fields: vec![4, 2], user_data: vec![1, 2, 3], ..SetSpec::default() };
     let mut batch = Batch::new();
-    batch.add_chain(Family::Ip, "table", "chain", Some(&hook));
-    batch.add_set(Family::Ip, "table", "set", &spec);
-    batch.add_elements(Family::Ip, "table", "set", [element].iter());
-    batch.add_rule(Family::Ip, "table", "chain", &expressions(), None);
+    batch.add_chain(Family::V4, "table", "chain", Some(&hook));
+    batch.add_set(Family::V4, "table", "set", &spec);
+    batch.add_elements(Family::V4, "table", "set", [element].iter());
+    batch.add_rule(Family::V4, "table", "chain", &expressions(), None);
     batch.close().bytes().to_vec()
 }
 
@@ -61,7 +63,7 @@ fn expressions() -> Vec<Expression> {
             inverted: false,
         },
         Expression::Bitwise { source: register, destination: register, mask: vec![255; 4], xor: vec![0; 4] },
-        Expression::DestinationNat { family: Family::Ip6, address: register, port: register },
+        Expression::DestinationNat { family: Family::V6, address: register, port: register },
         Expression::Reject { kind: 0, code: 3 },
         Expression::Verdict(Verdict::Jump(Arc::from("chain"))),
     ]
@@ -71,13 +73,13 @@ fn decode_everything(bytes: &[u8]) {
     for (index, message) in Messages::new(bytes).enumerate() {
         describe_operation(bytes, index, Some(60));
         describe_change(&message);
-        let attributes = message.attributes(kernel::PROTOCOL_HEADER);
+        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
         Hook::read(attributes);
         SetSpec::read(attributes);
-        let list = attributes.nested(kernel::element::LIST_ELEMENTS);
+        let list = attributes.nested(uapi::element::LIST_ELEMENTS);
         let bounds: Vec<(Element, Bound)> = list.filter_map(|member| Element::read(member.nested())).collect();
         join_ranges(bounds);
-        for expression in attributes.nested(kernel::rule::EXPRESSIONS) {
+        for expression in attributes.nested(uapi::rule::EXPRESSIONS) {
             Expression::read(expression.nested());
         }
     }
@@ -99,7 +101,7 @@ fn damaged_messages_are_decoded_without_panic() {
 }
 
 #[test]
-fn registers_have_two_spellings_and_one_meaning() {
+fn registers_have_two_numberings() {
     for word in 0..16 {
         let register = Register(word);
         assert_eq!(Register::from_number(register.number()), Some(register));

@@ -1,11 +1,11 @@
-//! Verdicts, and the data attribute that holds either a verdict or a value.
+//! Verdicts, and the data attribute that contains a verdict or a value.
 
 use std::sync::Arc;
 
-use super::kernel::data;
+use super::uapi::data;
 use crate::netlink::{Attributes, MessageWriter};
 
-/// What becomes of a packet.
+/// The verdict for a packet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Verdict {
     Accept,
@@ -52,7 +52,7 @@ impl Verdict {
         });
     }
 
-    /// Reads the content of a data attribute; `None` if it holds no verdict that we know.
+    /// Reads the content of a data attribute; `None` if it contains no known verdict.
     pub(super) fn read(content: Attributes<'_>) -> Option<Self> {
         let verdict = content.first(data::VERDICT)?.nested();
         let chain = || verdict.string(data::VERDICT_CHAIN).map(Arc::from);
@@ -68,12 +68,12 @@ impl Verdict {
     }
 }
 
-/// Writes a data attribute of that kind with a value in it.
+/// Writes a data attribute of that type with a value.
 pub(super) fn write_value(writer: &mut MessageWriter, kind: u16, value: &[u8]) {
     writer.nest(kind, |writer| writer.attribute(data::VALUE, value));
 }
 
-/// Reads the value in the data attribute of that kind.
+/// Reads the value of the data attribute of that type.
 pub(super) fn read_value(attributes: Attributes<'_>, kind: u16) -> Option<Vec<u8>> {
     let value = attributes.nested(kind).first(data::VALUE)?;
     Some(value.value.to_vec())

@@ -2,7 +2,8 @@
 
 use portolan_dataplane::nftables::{Nftables, NftablesKernel, TABLE};
 use portolan_dataplane::{Reconciler, Trust, peers};
-use portolan_kernel::nftables::{Family, Nftables as Handle};
+use portolan_kernel::nftables::Nftables as Handle;
+use portolan_model::Family;
 use portolan_plan::{Plan, PlanConfig, plan};
 
 use crate::{cluster, table};
@@ -17,7 +18,7 @@ fn measure() {
         let plan = plan(&cluster::facts(services, 3), &Plan::default(), &PlanConfig::default());
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().expect("root"));
         reconciler.sync(&plan, Trust::Memory).expect("the kernel takes it");
-        let rules = Handle::open().expect("root").rules(Family::Ip, TABLE).expect("the kernel answers").len();
+        let rules = Handle::open().expect("root").rules(Family::V4, TABLE).expect("the kernel answers").len();
         assert!(peers::cleanup_own().is_complete(), "the table can go");
         vec![services.to_string(), rules.to_string()]
     });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use portolan_dns::environment::variables;
-use portolan_kernel::mount::show_instead;
+use portolan_kernel::mount::bind_mount;
 use portolan_model::Snapshot;
 use portolan_source::Manifests;
 use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, Names};
@@ -65,7 +65,7 @@ fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
     let text = resolv_conf(flags.dns, &flags.which.namespace, &flags.cluster_domain, &host);
     let file = std::env::temp_dir().join(format!("portolan-resolv-{}.conf", std::process::id()));
     std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-    let shown = show_instead(&file, Path::new(RESOLV_CONF));
+    let shown = bind_mount(&file, Path::new(RESOLV_CONF));
     // Mounted, it needs no name any more.
     _ = std::fs::remove_file(&file);
     Ok(shown?)

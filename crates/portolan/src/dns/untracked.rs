@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use anyhow::Context;
 use portolan_kernel::nftables::{
-    Batch, ChainKind, Expression, Family, Hook, HookPoint, MetaKey, Nftables, Operator, PayloadBase, Register,
+    Batch, ChainKind, Expression, Hook, HookPoint, MetaKey, Nftables, Operator, PayloadBase, Register,
 };
+use portolan_model::Family;
 
 const TABLE: &str = "portolan-dns";
 /// Before connection tracking, which is at -200.
@@ -20,12 +21,12 @@ const DESTINATION: (u32, u32) = (16, 2);
 /// Writes the table anew. Only IPv4 has addresses that are free for this by habit.
 pub(super) fn leave_untracked(addresses: &[SocketAddr]) -> anyhow::Result<()> {
     let mut batch = Batch::new();
-    batch.add_table(Family::Ip, TABLE);
-    batch.delete_table(Family::Ip, TABLE);
-    batch.add_table(Family::Ip, TABLE);
+    batch.add_table(Family::V4, TABLE);
+    batch.delete_table(Family::V4, TABLE);
+    batch.add_table(Family::V4, TABLE);
     for (chain, point) in [("prerouting", HookPoint::Prerouting), ("output", HookPoint::Output)] {
         let hook = Hook { kind: ChainKind::Filter, point, priority: PRIORITY };
-        batch.add_chain(Family::Ip, TABLE, chain, Some(&hook));
+        batch.add_chain(Family::V4, TABLE, chain, Some(&hook));
     }
     for address in addresses.iter().filter_map(|address| as_v4(*address)) {
         add_rules(&mut batch, address);
@@ -36,10 +37,10 @@ pub(super) fn leave_untracked(addresses: &[SocketAddr]) -> anyhow::Result<()> {
 /// Tells whether there was one.
 pub(crate) fn remove_table() -> anyhow::Result<bool> {
     let mut kernel = Nftables::open()?;
-    let is_there = kernel.tables(Family::Ip)?.iter().any(|table| table == TABLE);
+    let is_there = kernel.tables(Family::V4)?.iter().any(|table| table == TABLE);
     if is_there {
         let mut batch = Batch::new();
-        batch.delete_table(Family::Ip, TABLE);
+        batch.delete_table(Family::V4, TABLE);
         kernel.commit(batch)?;
     }
     Ok(is_there)
@@ -62,7 +63,7 @@ fn add_rules(batch: &mut Batch, address: SocketAddrV4) {
         ] {
             let comment = format!("{what} by {name}");
             batch.add_rule(
-                Family::Ip,
+                Family::V4,
                 TABLE,
                 chain,
                 &rule(protocol, *address.ip(), address.port(), side),

@@ -228,8 +228,8 @@ fn forward(document: &DnsDocument) -> anyhow::Result<ForwardConfig> {
         routes.push(route(name(domain)?, words)?);
     }
     routes.retain(|route| !route.upstreams.is_empty());
-    let most_pending = document.max_concurrent.filter(|most| *most > 0).unwrap_or(1000);
-    Ok(ForwardConfig { routes, most_pending, ..ForwardConfig::default() })
+    let max_concurrent = document.max_concurrent.filter(|most| *most > 0).unwrap_or(1000);
+    Ok(ForwardConfig { routes, max_concurrent, ..ForwardConfig::default() })
 }
 
 fn cache(document: &CacheDocument) -> CacheConfig {
@@ -237,10 +237,10 @@ fn cache(document: &CacheDocument) -> CacheConfig {
     let time = |seconds: Option<u64>, standard| seconds.map_or(standard, Duration::from_secs);
     CacheConfig {
         capacity: document.entries.unwrap_or(standard.capacity),
-        longest_positive: time(document.max_ttl, standard.longest_positive),
-        longest_negative: time(document.max_negative_ttl, standard.longest_negative),
-        shortest: time(document.min_ttl, standard.shortest),
-        stale: time(document.serve_stale, standard.stale),
+        max_ttl: time(document.max_ttl, standard.max_ttl),
+        max_negative_ttl: time(document.max_negative_ttl, standard.max_negative_ttl),
+        min_ttl: time(document.min_ttl, standard.min_ttl),
+        serve_stale: time(document.serve_stale, standard.serve_stale),
     }
 }
 
@@ -259,7 +259,7 @@ fn autopath(document: &DnsDocument) -> anyhow::Result<Autopath> {
     Ok(match document.autopath.as_deref() {
         None | Some("off") => Autopath::Off,
         Some("pods") => Autopath::Pods(host()),
-        Some("everybody") => Autopath::Everybody(host()),
+        Some("everybody") => Autopath::AnyClient(host()),
         Some(other) => bail!("autopath {other:?}: write off, pods or everybody"),
     })
 }

@@ -201,7 +201,7 @@ fn every_flag_has_the_effect_of_its_field() {
             Some((_, effect)) => assert!(shown(&after).contains(effect), "--{}: {}", flag.name, shown(&after)),
             None => {
                 assert_eq!(shown(&settings(&before).unwrap()), shown(&after), "--{}", flag.name);
-                let start = format!("--{} has no use here", flag.name);
+                let start = format!("--{} has no effect", flag.name);
                 assert!(after.notices.iter().any(|it| it.text.starts_with(&start)), "--{}", flag.name);
             }
         }
@@ -221,7 +221,7 @@ fn every_other_flag_has_its_own_effect_or_says_that_it_has_none() {
             (Use::Works(_), None) => panic!("--{} is not in the table of effects", flag.name),
             (Use::None(reason), _) => {
                 assert_eq!(shown(&after), shown(&settings(&[]).unwrap()), "--{}", flag.name);
-                let text = format!("--{} has no use here: {reason}", flag.name);
+                let text = format!("--{} has no effect: {reason}", flag.name);
                 assert!(after.notices.iter().any(|it| it.text == text), "--{}: {:?}", flag.name, after.notices);
             }
         }

@@ -70,7 +70,7 @@ fn gates() -> String {
 fn used(used: Use) -> String {
     match used {
         Use::Works(text) => text.into(),
-        Use::None(reason) => format!("**no use**: {reason}"),
+        Use::None(reason) => format!("**no effect**: {reason}"),
     }
 }
 

@@ -1,10 +1,11 @@
-//! Taking clients in, for as long as there is room.
+//! Accepts clients, up to the connection limit.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use portolan_model::Protocol;
 use rustix::io::Errno;
 use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
 use rustix::net::{SocketFlags, acceptfrom_with, getsockname};
@@ -17,112 +18,112 @@ use super::poller::Source;
 use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
-use crate::kinds::Protocol;
 
-/// Clients that are taken in one turn.
-const AT_ONCE: usize = 64;
+/// Clients that are accepted per turn.
+const MAX_PER_TURN: usize = 64;
 
-/// How long to wait for descriptors that somebody else in the process has.
-pub(super) const BEFORE_TRYING_AGAIN: Duration = Duration::from_millis(500);
+/// The delay before a retry when the process is out of descriptors.
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) port: u16,
-    /// Nothing, once it is closed; it stays for as long as its clients are looking for an endpoint.
+    /// `None` once it is closed; the listener remains while clients are waiting for an endpoint.
     pub(super) socket: Option<Arc<OwnedFd>>,
     pub(super) choice: Choice,
     pub(super) has_targets: bool,
     pub(super) tally: Arc<Tally>,
-    /// Clients who are looking for an endpoint.
-    pub(super) visitors: usize,
+    /// Clients that are waiting for an endpoint.
+    pub(super) pending_clients: usize,
 }
 
 enum Accepted {
     Client(OwnedFd, SocketAddr),
-    /// This one has gone already; there may be others.
-    Gone,
-    Nobody,
-    /// There are no descriptors, or the socket does not listen for a reason that only its other owners know.
-    NotNow,
+    /// The connection has failed already; there may be others.
+    Failed,
+    WouldBlock,
+    /// The process is out of descriptors, or the socket no longer listens because another process has shut it down.
+    Exhausted,
 }
 
 impl Worker {
     pub(super) fn watch_listener(&mut self, key: Key) {
         let Some(socket) = self.listeners.get(key).and_then(|listener| listener.socket.as_ref()) else { return };
         if let Err(error) = self.poller.watch_for_input(socket, Source::Listener(key)) {
-            tracing::warn!(%error, "a listening socket cannot be watched now; trying again");
+            tracing::warn!(%error, "watching a listening socket failed; retrying");
             self.paused.push_back(key);
-            self.timers.set(self.now + BEFORE_TRYING_AGAIN, Alarm::TryAgain);
+            self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
         }
     }
 
     pub(super) fn receive_clients(&mut self, key: Key) {
         match self.listeners.get(key).map(|listener| listener.protocol) {
             Some(Protocol::Tcp) => self.accept_some(key),
-            Some(Protocol::Udp) => self.pass_questions(key),
-            None => {}
+            Some(Protocol::Udp) => self.relay_to_endpoints(key),
+            // No SCTP listener is ever opened.
+            Some(Protocol::Sctp) | None => {}
         }
     }
 
     fn accept_some(&mut self, key: Key) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PER_TURN {
             if self.is_full() {
                 return self.pause(key);
             }
             match self.accept(key) {
-                Accepted::Client(socket, address) => self.welcome(key, socket, address),
-                Accepted::Gone => {}
-                Accepted::Nobody => return,
-                Accepted::NotNow => {
-                    self.timers.set(self.now + BEFORE_TRYING_AGAIN, Alarm::TryAgain);
+                Accepted::Client(socket, address) => self.admit(key, socket, address),
+                Accepted::Failed => {}
+                Accepted::WouldBlock => return,
+                Accepted::Exhausted => {
+                    self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
                     return self.pause(key);
                 }
             }
         }
     }
 
-    /// Takes in everybody who waits, even beyond the limit.
+    /// Accepts every client in the queue, even beyond the limit.
     pub(super) fn accept_all(&mut self, key: Key) {
         if self.listeners.get(key).is_none_or(|listener| listener.protocol == Protocol::Udp) {
             return;
         }
         loop {
             match self.accept(key) {
-                Accepted::Client(socket, address) => self.welcome(key, socket, address),
-                Accepted::Gone => {}
-                Accepted::Nobody | Accepted::NotNow => return,
+                Accepted::Client(socket, address) => self.admit(key, socket, address),
+                Accepted::Failed => {}
+                Accepted::WouldBlock | Accepted::Exhausted => return,
             }
         }
     }
 
     fn accept(&self, key: Key) -> Accepted {
         let Some(socket) = self.listeners.get(key).and_then(|listener| listener.socket.as_ref()) else {
-            return Accepted::Nobody;
+            return Accepted::WouldBlock;
         };
         match acceptfrom_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
             Ok((client, address)) => match address.map(SocketAddr::try_from) {
                 Some(Ok(address)) => Accepted::Client(client, address),
-                _ => Accepted::Gone,
+                _ => Accepted::Failed,
             },
-            Err(Errno::AGAIN) => Accepted::Nobody,
-            Err(error) if is_shortage(error) || error == Errno::INVAL => Accepted::NotNow,
-            // The kernel hands out errors of clients that have already failed.
-            Err(_) => Accepted::Gone,
+            Err(Errno::AGAIN) => Accepted::WouldBlock,
+            Err(error) if is_shortage(error) || error == Errno::INVAL => Accepted::Exhausted,
+            // The kernel reports errors of connections that have already failed.
+            Err(_) => Accepted::Failed,
         }
     }
 
-    fn welcome(&mut self, key: Key, client: OwnedFd, address: SocketAddr) {
+    fn admit(&mut self, key: Key, client: OwnedFd, address: SocketAddr) {
         let Some(listener) = self.listeners.get(key) else { return };
         if self.limits.only_redirected && !is_redirected(&client, address, listener.port) {
             reset_on_close(&client);
             return;
         }
         let tally = Arc::clone(&listener.tally);
-        self.has_begun(&tally);
+        self.connection_started(&tally);
         self.find_endpoint(key, client, address, tally);
     }
 
-    /// Lets clients wait in the kernel's queue.
+    /// Leaves clients in the accept queue.
     fn pause(&mut self, key: Key) {
         let Some(listener) = self.listeners.get(key) else { return };
         if let Some(socket) = &listener.socket {
@@ -130,10 +131,10 @@ impl Worker {
         }
         listener.tally.refused_at_limit.add(1);
         self.paused.push_back(key);
-        self.warnings.at_limit(self.now, self.most_connections);
+        self.warnings.at_limit(self.now, self.max_connections);
     }
 
-    /// One at a time: the first that has clients fills the room again.
+    /// One at a time: the first listener with clients uses up the free connections.
     pub(super) fn resume_a_listener(&mut self) {
         while let Some(key) = self.paused.pop_front() {
             if self.listeners.get(key).is_some_and(|listener| listener.socket.is_some()) {
@@ -142,36 +143,36 @@ impl Worker {
         }
     }
 
-    /// Leaves the socket to others, if there are any.
-    pub(super) fn let_go(&mut self, key: Key) {
+    /// Closes our copy of the socket; other processes may have duplicates.
+    pub(super) fn release(&mut self, key: Key) {
         if let Some(socket) = self.listeners.get_mut(key).and_then(|listener| listener.socket.take()) {
-            // A duplicate elsewhere would keep it among those that are waited for.
+            // A duplicate in another process would keep it in the epoll set.
             self.poller.forget(&*socket);
         }
         self.remove_if_unused(key);
     }
 
     pub(super) fn remove_if_unused(&mut self, key: Key) {
-        let is_unused = |listener: &Listener| listener.socket.is_none() && listener.visitors == 0;
+        let is_unused = |listener: &Listener| listener.socket.is_none() && listener.pending_clients == 0;
         if self.listeners.get(key).is_some_and(is_unused) {
             self.listeners.remove(key);
         }
     }
 
-    pub(super) fn forget_old_clients(&mut self) {
+    pub(super) fn expire_affinity(&mut self) {
         let now = self.now;
-        self.listeners.iter_mut().for_each(|listener| listener.choice.forget_old(now));
+        self.listeners.iter_mut().for_each(|listener| listener.choice.expire(now));
     }
 }
 
-/// Whether a packet rule brought the client here, and it had asked for another address.
+/// Whether a packet rule redirected the connection from another address.
 fn is_redirected(socket: &OwnedFd, client: SocketAddr, own_port: u16) -> bool {
-    let asked_for = match client {
+    let original = match client {
         SocketAddr::V4(_) => ip_original_dst(socket).map(SocketAddr::V4),
         SocketAddr::V6(_) => ipv6_original_dst(socket).map(SocketAddr::V6),
     };
-    // Without connection tracking nothing is redirected.
-    asked_for.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
+    // Without connection tracking there is no redirection.
+    original.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
 }
 
 fn local_address(socket: &OwnedFd) -> IpAddr {
@@ -179,19 +180,19 @@ fn local_address(socket: &OwnedFd) -> IpAddr {
     address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
-/// Warnings about a state that may last are given once in a while.
+/// Limits how often a warning about a lasting state is logged.
 #[derive(Default)]
 pub(super) struct Warnings {
     last: Option<Instant>,
 }
 
-const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Warnings {
     pub(super) fn at_limit(&mut self, now: Instant, connections: usize) {
-        if self.last.is_none_or(|last| now >= last + BETWEEN_WARNINGS) {
+        if self.last.is_none_or(|last| now >= last + WARNING_INTERVAL) {
             self.last = Some(now);
-            tracing::warn!(connections, "too many connections: new ones wait until others end");
+            tracing::warn!(connections, "connection limit reached: new connections wait until others end");
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Which endpoint a client is given: in turn, the same one again with affinity, doubtful ones last.
+//! Selects the endpoint for a client: round robin, with session affinity, suspect endpoints last.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::kinds::Targets;
+use crate::targets::Targets;
 
 #[derive(Default)]
 pub(crate) struct Choice {
     endpoints: Vec<SocketAddr>,
     affinity: Option<Duration>,
-    /// Whose turn it is.
+    /// The index of the next endpoint.
     next: usize,
-    clients: HashMap<IpAddr, Bound>,
+    clients: HashMap<IpAddr, Affinity>,
 }
 
-struct Bound {
+struct Affinity {
     endpoint: SocketAddr,
     until: Instant,
 }
@@ -36,19 +36,19 @@ impl Choice {
         &self.endpoints
     }
 
-    /// The endpoint that the client had before, for as long as that counts.
+    /// The endpoint of the client, while its affinity lasts.
     pub(crate) fn bound(&self, client: IpAddr, now: Instant) -> Option<SocketAddr> {
         self.clients.get(&client).filter(|bound| now < bound.until).map(|bound| bound.endpoint)
     }
 
-    /// The client has got this endpoint.
+    /// Binds the client to this endpoint.
     pub(crate) fn bind(&mut self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
         if let Some(affinity) = self.affinity {
-            self.clients.insert(client, Bound { endpoint, until: now + affinity });
+            self.clients.insert(client, Affinity { endpoint, until: now + affinity });
         }
     }
 
-    /// The next in turn that will do.
+    /// The next endpoint in turn that the predicate accepts.
     pub(crate) fn next(&mut self, will_do: impl Fn(SocketAddr) -> bool) -> Option<SocketAddr> {
         let count = self.endpoints.len();
         let turns = (0..count).map(|step| (self.next + step) % count);
@@ -57,7 +57,7 @@ impl Choice {
         Some(self.endpoints[found])
     }
 
-    pub(crate) fn forget_old(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         self.clients.retain(|_, bound| now < bound.until);
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     const B: &str = "10.0.0.2:80";
 
     #[test]
-    fn everybody_has_a_turn_and_some_are_passed_over() {
+    fn endpoints_take_turns_and_some_are_skipped() {
         let mut choice = Choice::default();
         assert_eq!(choice.next(|_| true), None);
         choice.set(targets(&[A, B], None));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_stays_until_its_time_is_over_or_its_endpoint_is_gone() {
+    fn affinity_ends_with_its_timeout_or_with_the_endpoint() {
         let (mut choice, now) = (Choice::default(), Instant::now());
         let client: IpAddr = "10.9.9.9".parse().unwrap();
         choice.set(targets(&[A, B], Some(10)));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn without_affinity_nobody_is_remembered() {
+    fn without_affinity_no_client_is_remembered() {
         let (mut choice, now) = (Choice::default(), Instant::now());
         let client: IpAddr = "10.9.9.9".parse().unwrap();
         choice.set(targets(&[A], None));

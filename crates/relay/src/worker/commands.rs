@@ -1,9 +1,11 @@
-//! What other threads can ask for, and how it is done.
+//! The commands of other threads, and their execution.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
+
+use portolan_model::Protocol;
 
 use super::Worker;
 use super::accepting::Listener;
@@ -12,10 +14,10 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::error::Error;
-use crate::kinds::{Protocol, Targets};
+use crate::targets::Targets;
 
-/// Clients may still be on their way to a listener for so long after the rules that lead there are gone.
-const SHAKING_HANDS: Duration = Duration::from_secs(1);
+/// Clients may still complete a handshake with a listener for this long after its packet rules are removed.
+const HANDSHAKE_GRACE: Duration = Duration::from_secs(1);
 
 pub(crate) enum Command {
     Open { name: String, protocol: Protocol, port: u16, socket: Arc<OwnedFd>, tally: Arc<Tally> },
@@ -25,40 +27,40 @@ pub(crate) enum Command {
     End,
 }
 
-/// A command, and whom to tell that it is done.
+/// A command, and the channel that reports its completion.
 pub(crate) type Request = (Command, SyncSender<()>);
 
-/// The way to the worker.
+/// The sending side of the command channel.
 pub(crate) struct Commands {
     sender: Sender<Request>,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
 impl Commands {
-    pub(crate) fn new(sender: Sender<Request>, bell: Arc<OwnedFd>) -> Self {
-        Commands { sender, bell }
+    pub(crate) fn new(sender: Sender<Request>, waker: Arc<OwnedFd>) -> Self {
+        Commands { sender, waker }
     }
 
-    /// Returns when it is done.
-    pub(crate) fn ask(&self, command: Command) -> Result<(), Error> {
+    /// Returns when the command has completed.
+    pub(crate) fn run(&self, command: Command) -> Result<(), Error> {
         let (done, is_done) = sync_channel(1);
         self.sender.send((command, done)).map_err(|_| Error::Ended)?;
-        rustix::io::write(&*self.bell, &1_u64.to_ne_bytes())
+        rustix::io::write(&*self.waker, &1_u64.to_ne_bytes())
             .map_err(|source| Error::io("waking the relay's thread", source))?;
         is_done.recv().map_err(|_| Error::Ended)
     }
 }
 
 impl Worker {
-    pub(super) fn answer_requests(&mut self) {
+    pub(super) fn run_commands(&mut self) {
         while let Ok((command, done)) = self.requests.try_recv() {
-            self.obey(command);
-            // Nobody waits for the answer if the asking thread has ended.
+            self.execute(command);
+            // The receiver is gone if the calling thread has ended.
             let _ = done.send(());
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             Command::Open { name, protocol, port, socket, tally } => {
                 let listener = Listener {
@@ -68,7 +70,7 @@ impl Worker {
                     choice: Choice::default(),
                     has_targets: false,
                     tally,
-                    visitors: 0,
+                    pending_clients: 0,
                 };
                 let key = self.listeners.insert(listener);
                 self.names.insert(name, key);
@@ -95,20 +97,20 @@ impl Worker {
         }
     }
 
-    /// Whoever is in the queue has connected already, and whoever is shaking hands will have: they would be reset.
+    /// Clients in the accept queue or in the middle of a handshake would be reset, so that closing is delayed.
     fn close(&mut self, name: &str) {
         let Some(key) = self.names.remove(name) else { return };
-        self.timers.set(self.now + SHAKING_HANDS, Alarm::Closed(key));
+        self.timers.set(self.now + HANDSHAKE_GRACE, Alarm::Closed(key));
     }
 
     pub(super) fn finish_closing(&mut self, key: Key) {
         self.accept_all(key);
-        self.let_go(key);
+        self.release(key);
         self.divide_descriptors();
     }
 
     fn stop_accepting(&mut self) {
         let keys: Vec<_> = self.names.drain().map(|(_, key)| key).collect();
-        keys.into_iter().for_each(|key| self.let_go(key));
+        keys.into_iter().for_each(|key| self.release(key));
     }
 }

@@ -1,4 +1,4 @@
-//! A client and the server that it was given, and the two flows between them.
+//! A client, its server, and the two flows between them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
     /// From the server to the client.
     down: Flow,
     tally: Arc<Tally>,
-    /// It waits for its next turn, or for a pipe.
+    /// The connection waits for its next turn, or for a pipe.
     pub(crate) is_queued: bool,
 }
 
@@ -29,14 +29,14 @@ pub(crate) enum Side {
     Server,
 }
 
-/// What there is to read, or will never be.
+/// There is input, or there will never be any.
 const INPUT: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::HUP).union(EventFlags::ERR);
-/// Where there is room, or will never be.
+/// There is room for output, or there will never be any.
 const OUTPUT: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 impl Connection {
     pub(crate) fn new(client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) -> Self {
-        // Most clients speak first, and have spoken by now; servers wait for that.
+        // Most clients send first, and have sent by now; servers wait for that.
         let (up, down) = (Flow::new(true), Flow::new(false));
         Connection { client, server, up, down, tally, is_queued: false }
     }
@@ -49,7 +49,7 @@ impl Connection {
         &self.server
     }
 
-    /// Takes note of what the kernel says about a side.
+    /// Records the readiness that epoll reports for a side.
     pub(crate) fn note(&mut self, side: Side, flags: EventFlags) {
         let (from_here, to_here) = match side {
             Side::Client => (&mut self.up, &mut self.down),
@@ -59,7 +59,7 @@ impl Connection {
         to_here.is_writable |= flags.intersects(OUTPUT);
     }
 
-    /// Moves bytes in both directions for one turn, or tells which side has failed.
+    /// Moves bytes in both directions for one turn, or returns the side that has failed.
     pub(crate) fn run(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
         let up = self.run_up(pipes)?;
         let down = self.run_down(pipes)?;
@@ -84,12 +84,12 @@ impl Connection {
         self.up.is_finished && self.down.is_finished
     }
 
-    /// Passes on what a side that has failed had sent before, and then the failure.
+    /// Delivers what a failed side had sent before, and then resets the other side.
     pub(crate) fn reset(&mut self, failed: Side, pipes: &mut Pipes) {
-        // An error is told once. Whoever reads on sees an orderly end, which must not be passed on.
+        // A socket error is reported once. A later read returns an orderly end of file, which must not be forwarded.
         self.up.is_finished = true;
         self.down.is_finished = true;
-        // Whatever comes of it, the connection ends.
+        // The connection ends in any case.
         let _ = match failed {
             Side::Client => self.run_up(pipes),
             Side::Server => self.run_down(pipes),
@@ -98,7 +98,7 @@ impl Connection {
         reset_on_close(&self.server);
     }
 
-    /// Closes both sides and returns the tally in which the connection is counted.
+    /// Closes both sides and returns the tally that counts the connection.
     pub(crate) fn close(mut self, pipes: &mut Pipes) -> Arc<Tally> {
         self.up.abandon(pipes);
         self.down.abandon(pipes);
@@ -106,8 +106,8 @@ impl Connection {
     }
 }
 
-/// Lets the peer see a failure at once, instead of an orderly end.
+/// Makes the peer see a reset instead of an orderly close.
 pub(crate) fn reset_on_close(socket: &OwnedFd) {
-    // A socket that cannot be told so is closed in the other way.
+    // If the option cannot be set, the socket is closed normally.
     let _ = set_socket_linger(socket, Some(Duration::ZERO));
 }

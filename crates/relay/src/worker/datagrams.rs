@@ -1,4 +1,4 @@
-//! UDP: who asks gets an endpoint and a socket to it, and answers go back from the address that was asked.
+//! UDP: each client gets an endpoint and a socket to it. Replies are sent from the address that the client sent to.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use portolan_kernel::datagram::{self, LocalAddress, Received};
+use portolan_model::Protocol;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
@@ -16,26 +17,25 @@ use super::poller::Source;
 use super::slots::{Key, Slots};
 use super::timers::Alarm;
 use crate::counters::Tally;
-use crate::kinds::Protocol;
 use crate::listening::outgoing;
 
-/// Datagrams of one turn.
-const AT_ONCE: usize = 64;
+/// Datagrams per turn.
+const MAX_PER_TURN: usize = 64;
 
-/// How many endpoints may turn out to be gone before a datagram is lost.
+/// The number of endpoints to try before a datagram is dropped.
 const TRIES: usize = 4;
 
-/// The largest datagram there is.
+/// The largest UDP datagram.
 const LARGEST: usize = 65_535;
 
-/// Who asks, and whom: two addresses of a node are two conversations.
-type Parties = (Key, SocketAddr, LocalAddress);
+/// A client and the address that it sends to: two addresses of a node are two flows.
+type FlowKey = (Key, SocketAddr, LocalAddress);
 
 pub(super) struct Association {
-    parties: Parties,
+    flow: FlowKey,
     endpoint: SocketAddr,
     socket: OwnedFd,
-    /// The listener's socket, which may be somebody else's by now.
+    /// The socket of the listener, which another process may have taken over since.
     answers: Arc<OwnedFd>,
     tally: Arc<Tally>,
     last_used: Instant,
@@ -43,13 +43,13 @@ pub(super) struct Association {
 
 pub(super) struct Associations {
     slots: Slots<Association>,
-    by_parties: HashMap<Parties, Key>,
+    by_flow: HashMap<FlowKey, Key>,
     buffer: Vec<u8>,
 }
 
 impl Associations {
     pub(super) fn new() -> Self {
-        Associations { slots: Slots::new(), by_parties: HashMap::new(), buffer: vec![0; LARGEST] }
+        Associations { slots: Slots::new(), by_flow: HashMap::new(), buffer: vec![0; LARGEST] }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -59,25 +59,25 @@ impl Associations {
 
 impl Worker {
     /// From clients to endpoints.
-    pub(super) fn pass_questions(&mut self, listener: Key) {
+    pub(super) fn relay_to_endpoints(&mut self, listener: Key) {
         let Some(socket) = self.listeners.get(listener).and_then(|listener| listener.socket.clone()) else { return };
         let mut buffer = std::mem::take(&mut self.associations.buffer);
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PER_TURN {
             match datagram::receive(socket.as_fd(), &mut buffer) {
-                Ok(received) => self.pass_question(listener, &socket, received, &buffer[..received.length]),
+                Ok(received) => self.relay_to_endpoint(listener, &socket, received, &buffer[..received.length]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // An error of a datagram that was sent before; it is taken away by being told.
+                // A pending error of an earlier datagram; receiving clears it.
                 Err(_) => {}
             }
         }
         self.associations.buffer = buffer;
     }
 
-    fn pass_question(&mut self, listener: Key, socket: &Arc<OwnedFd>, received: Received, content: &[u8]) {
-        let parties = (listener, received.from, received.at);
+    fn relay_to_endpoint(&mut self, listener: Key, socket: &Arc<OwnedFd>, received: Received, content: &[u8]) {
+        let flow = (listener, received.from, received.at);
         for _ in 0..TRIES {
-            let known = self.associations.by_parties.get(&parties).copied();
-            let Some(key) = known.or_else(|| self.associate(parties, socket)) else { return };
+            let known = self.associations.by_flow.get(&flow).copied();
+            let Some(key) = known.or_else(|| self.associate(flow, socket)) else { return };
             match self.send_to_endpoint(key, content) {
                 Ok(()) => return,
                 Err(_) => self.endpoint_is_gone(key),
@@ -90,44 +90,44 @@ impl Worker {
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
             Ok(bytes) => association.tally.bytes_from_clients.add(bytes as u64),
-            // Lost, as datagrams may be; it is not the endpoint's fault.
+            // Dropped because of a local shortage, which says nothing about the endpoint.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Gives the client an endpoint; nothing if there is no room or no endpoint.
-    fn associate(&mut self, parties: Parties, answers: &Arc<OwnedFd>) -> Option<Key> {
-        let tally = Arc::clone(&self.listeners.get(parties.0)?.tally);
+    /// Assigns an endpoint to the client; `None` if the limit is reached or there is no endpoint.
+    fn associate(&mut self, flow: FlowKey, answers: &Arc<OwnedFd>) -> Option<Key> {
+        let tally = Arc::clone(&self.listeners.get(flow.0)?.tally);
         if self.is_full() {
             tally.refused_at_limit.add(1);
-            self.warnings.at_limit(self.now, self.most_connections);
+            self.warnings.at_limit(self.now, self.max_connections);
             return None;
         }
-        let Some((endpoint, socket)) = self.reach_endpoint(parties) else {
+        let Some((endpoint, socket)) = self.reach_endpoint(flow) else {
             tally.failed.add(1);
             return None;
         };
-        self.has_begun(&tally);
+        self.connection_started(&tally);
         let answers = Arc::clone(answers);
-        self.add(Association { parties, endpoint, socket, answers, tally, last_used: self.now })
+        self.add(Association { flow, endpoint, socket, answers, tally, last_used: self.now })
     }
 
-    fn reach_endpoint(&mut self, parties: Parties) -> Option<(SocketAddr, OwnedFd)> {
-        let endpoint = self.endpoint_for(parties)?;
+    fn reach_endpoint(&mut self, flow: FlowKey) -> Option<(SocketAddr, OwnedFd)> {
+        let endpoint = self.endpoint_for(flow)?;
         match open(endpoint) {
             Ok(socket) => Some((endpoint, socket)),
             Err(_) => {
-                self.doubts.failed(Protocol::Udp, endpoint, self.now);
+                self.health.failed(Protocol::Udp, endpoint, self.now);
                 None
             }
         }
     }
 
-    fn endpoint_for(&mut self, (listener, client, _): Parties) -> Option<SocketAddr> {
+    fn endpoint_for(&mut self, (listener, client, _): FlowKey) -> Option<SocketAddr> {
         let choice = &mut self.listeners.get_mut(listener)?.choice;
-        let is_trusted = |endpoint: &SocketAddr| !self.doubts.is_doubtful(Protocol::Udp, *endpoint, self.now);
+        let is_trusted = |endpoint: &SocketAddr| !self.health.is_suspect(Protocol::Udp, *endpoint, self.now);
         let bound = choice.bound(client.ip(), self.now).filter(is_trusted);
         let trusted = bound.or_else(|| choice.next(|endpoint| is_trusted(&endpoint)));
         let endpoint = trusted.or_else(|| choice.next(|_| true))?;
@@ -136,9 +136,9 @@ impl Worker {
     }
 
     fn add(&mut self, association: Association) -> Option<Key> {
-        let parties = association.parties;
+        let flow = association.flow;
         let key = self.associations.slots.insert(association);
-        self.associations.by_parties.insert(parties, key);
+        self.associations.by_flow.insert(flow, key);
         self.timers.set(self.now + self.limits.udp_idle, Alarm::Idle(key));
         let socket = &self.associations.slots.get(key)?.socket;
         match self.poller.watch_for_input(socket, Source::Association(key)) {
@@ -151,10 +151,10 @@ impl Worker {
     }
 
     /// From an endpoint to its client.
-    pub(super) fn pass_answers(&mut self, key: Key) {
+    pub(super) fn relay_to_client(&mut self, key: Key) {
         let mut buffer = std::mem::take(&mut self.associations.buffer);
-        for _ in 0..AT_ONCE {
-            match self.pass_answer(key, &mut buffer) {
+        for _ in 0..MAX_PER_TURN {
+            match self.send_to_client(key, &mut buffer) {
                 Ok(()) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
@@ -166,22 +166,22 @@ impl Worker {
         self.associations.buffer = buffer;
     }
 
-    fn pass_answer(&mut self, key: Key, buffer: &mut [u8]) -> Result<(), Errno> {
+    fn send_to_client(&mut self, key: Key, buffer: &mut [u8]) -> Result<(), Errno> {
         let association = self.associations.slots.get_mut(key).ok_or(Errno::AGAIN)?;
         let (length, _) = recv(&association.socket, &mut *buffer, RecvFlags::empty())?;
         association.last_used = self.now;
-        self.doubts.answered(Protocol::Udp, association.endpoint);
-        let (_, client, at) = association.parties;
+        self.health.answered(Protocol::Udp, association.endpoint);
+        let (_, client, at) = association.flow;
         if datagram::send(association.answers.as_fd(), &buffer[..length], client, at).is_ok() {
             association.tally.bytes_to_clients.add(length as u64);
         }
         Ok(())
     }
 
-    /// The client's next datagram goes to another endpoint.
+    /// The next datagram of the client goes to another endpoint.
     fn endpoint_is_gone(&mut self, key: Key) {
         let Some(association) = self.associations.slots.get(key) else { return };
-        self.doubts.failed(Protocol::Udp, association.endpoint, self.now);
+        self.health.failed(Protocol::Udp, association.endpoint, self.now);
         association.tally.dial_errors.add(1);
         self.end_association(key);
     }
@@ -196,20 +196,20 @@ impl Worker {
         }
     }
 
-    /// Those that lead to what is no longer among the listener's endpoints.
+    /// Ends associations to endpoints that the listener no longer has.
     pub(super) fn end_associations_to_others(&mut self, listener: Key) {
         let Some(choice) = self.listeners.get(listener).map(|listener| &listener.choice) else { return };
         let living: HashSet<&SocketAddr> = choice.endpoints().iter().collect();
-        let all = self.associations.slots.iter().filter(|(_, it)| it.parties.0 == listener);
+        let all = self.associations.slots.iter().filter(|(_, it)| it.flow.0 == listener);
         let gone: Vec<Key> = all.filter(|(_, it)| !living.contains(&it.endpoint)).map(|(key, _)| key).collect();
         gone.into_iter().for_each(|key| self.end_association(key));
     }
 
     fn end_association(&mut self, key: Key) {
         let Some(association) = self.associations.slots.remove(key) else { return };
-        self.associations.by_parties.remove(&association.parties);
+        self.associations.by_flow.remove(&association.flow);
         drop(association.socket);
-        self.is_over(&association.tally);
+        self.connection_ended(&association.tally);
     }
 }
 

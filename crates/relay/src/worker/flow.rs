@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes from one socket through a pipe into another, and then the end.
+//! One direction of a connection: bytes from one socket through a pipe into another, and then the end of file.
 
 use std::os::fd::OwnedFd;
 
@@ -8,39 +8,39 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use super::pipes::{Pipe, Pipes};
 
-/// Steps of one turn. A step moves what fits into a pipe, so that a fast connection does not keep others waiting.
+/// Steps per turn. A step moves what fits into a pipe, so that a fast connection does not delay others.
 const STEPS: usize = 8;
 
-/// More than fits into a pipe, which takes as many pieces as it has places for, be they small or large.
-const AT_ONCE: usize = 1 << 20;
+/// More than fits into a pipe. The capacity of a pipe is a number of buffers, whatever their size.
+const SPLICE_LENGTH: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Flow {
     pipe: Option<Pipe>,
     /// Bytes in the pipe.
     held: usize,
-    /// There may be something to read, as far as we know.
+    /// The source may be readable.
     pub(crate) is_readable: bool,
-    /// There may be room to write, as far as we know.
+    /// The sink may be writable.
     pub(crate) is_writable: bool,
     has_ended: bool,
-    /// The other side knows that it has ended, or need not know.
+    /// The end of file has been forwarded, or need not be.
     pub(crate) is_finished: bool,
     lacks_pipe: bool,
 }
 
-/// What a turn came to. Of two flows, the later of the two in this order says when the connection has its next.
+/// The result of a turn. Of two flows, the later one in this order decides when the connection runs again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Pace {
-    /// One of the sockets will tell when there is more to do.
+    /// Waiting for an event of one of the sockets.
     Waiting,
-    /// There is more to do when there is a pipe.
-    Starving,
-    /// There is more to do, but others come first.
+    /// Waiting for a pipe.
+    NeedsPipe,
+    /// More can be done at once, after the turns of other connections.
     Unfinished,
 }
 
-/// The end whose socket has failed.
+/// The side whose socket has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Broken {
     Source,
@@ -48,7 +48,7 @@ pub(crate) enum Broken {
 }
 
 impl Flow {
-    /// Between sockets that have just been connected, so that there is room to write.
+    /// A flow between sockets that have just been connected, so that there is room to write.
     pub(crate) fn new(is_readable: bool) -> Self {
         Flow { is_readable, is_writable: true, ..Flow::default() }
     }
@@ -68,13 +68,13 @@ impl Flow {
             *moved += written.unwrap_or(0) as u64;
             if !has_read && written.is_none() {
                 self.rest(sink, pipes);
-                return Ok(if self.lacks_pipe { Pace::Starving } else { Pace::Waiting });
+                return Ok(if self.lacks_pipe { Pace::NeedsPipe } else { Pace::Waiting });
             }
         }
         Ok(Pace::Unfinished)
     }
 
-    /// Reads into the pipe, but only if what is in it can go on; whether it has read.
+    /// Fills the pipe, but only if its content can be written; returns whether anything was read.
     fn fill(&mut self, source: &OwnedFd, pipes: &mut Pipes) -> Result<bool, Errno> {
         if !self.is_readable || self.has_ended || (self.held > 0 && !self.is_writable) {
             return Ok(false);
@@ -86,7 +86,7 @@ impl Flow {
             self.lacks_pipe = true;
             return Ok(false);
         };
-        match splice(source, None, &pipe.writer, None, AT_ONCE, flags()) {
+        match splice(source, None, &pipe.writer, None, SPLICE_LENGTH, flags()) {
             Ok(0) => self.has_ended = true,
             Ok(bytes) => self.held += bytes,
             Err(Errno::INTR) => {}
@@ -96,13 +96,14 @@ impl Flow {
         Ok(true)
     }
 
-    /// The kernel says the same when there is nothing to read and when the pipe is full. Only an empty pipe tells.
+    /// The kernel returns EAGAIN both for an empty socket and for a full pipe. Only with an empty pipe is it the
+    /// socket.
     fn nothing_read(&mut self) -> bool {
         self.is_readable = self.held > 0;
         false
     }
 
-    /// Writes what is in the pipe; how much was written, if it was tried with success.
+    /// Writes the content of the pipe; returns the number of bytes, if any were written.
     fn empty(&mut self, sink: &OwnedFd) -> Result<Option<usize>, Errno> {
         let Some(pipe) = self.pipe.as_ref().filter(|_| self.held > 0 && self.is_writable) else { return Ok(None) };
         match splice(&pipe.reader, None, sink, None, self.held, flags()) {
@@ -119,7 +120,7 @@ impl Flow {
         }
     }
 
-    /// Nothing more can be done now: gives an empty pipe back, and tells the other side of the end.
+    /// Nothing more can be done now: returns an empty pipe, and forwards the end of file.
     fn rest(&mut self, sink: &OwnedFd, pipes: &mut Pipes) {
         if self.held > 0 {
             return;
@@ -128,13 +129,13 @@ impl Flow {
             pipes.give_back(pipe);
         }
         if self.has_ended && !self.is_finished {
-            // If the other side has gone in the meantime, its own event says so.
+            // If the other side has closed in the meantime, its own event reports that.
             let _ = shutdown(sink, Shutdown::Write);
             self.is_finished = true;
         }
     }
 
-    /// Gives up what is under way.
+    /// Discards the content of the pipe.
     pub(crate) fn abandon(&mut self, pipes: &mut Pipes) {
         if let Some(pipe) = self.pipe.take() {
             if self.held > 0 { pipes.discard(pipe) } else { pipes.give_back(pipe) }
@@ -152,7 +153,7 @@ mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::os::unix::net::UnixStream;
 
-    /// A flow between two peers that the test plays.
+    /// A flow between two peers of the test.
     struct Stage {
         flow: Flow,
         source: OwnedFd,
@@ -201,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn while_nobody_reads_nothing_more_is_taken() {
+    fn a_full_sink_stops_reading() {
         let (mut stage, mut pipes) = (Stage::set(), Pipes::new(1));
         let mut written = 0;
-        // Until the writer has no room because nothing more is taken from it.
+        // Until the writer blocks because nothing more is read from it.
         while stage.writer.write(&[1; 4096]).map(|bytes| written += bytes).is_ok() || stage.flow.held == 0 {
             stage.run(&mut pipes).unwrap();
         }
@@ -214,11 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pipe_it_starves_until_there_is_one() {
+    fn without_a_pipe_it_waits_for_one() {
         let (mut stage, mut pipes) = (Stage::set(), Pipes::new(1));
         stage.writer.write_all(b"hello").unwrap();
         let pipe = pipes.take().unwrap();
-        assert_eq!(stage.run(&mut pipes), Ok(Pace::Starving));
+        assert_eq!(stage.run(&mut pipes), Ok(Pace::NeedsPipe));
         pipes.give_back(pipe);
         assert_eq!((stage.run(&mut pipes), stage.moved), (Ok(Pace::Waiting), 5));
     }
@@ -227,7 +228,7 @@ mod tests {
     fn a_turn_ends_though_there_is_more() {
         let (mut stage, mut pipes) = (Stage::set(), Pipes::new(1));
         let mut paces = Vec::new();
-        // Small pieces fill the places of a pipe long before its bytes.
+        // Small pieces use up the buffers of a pipe long before its bytes.
         while stage.writer.write(&[1]).is_ok() {}
         while paces.last() != Some(&Ok(Pace::Waiting)) {
             paces.push(stage.run(&mut pipes));
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_that_is_gone_is_told_from_a_source() {
+    fn a_failed_sink_is_distinguished_from_a_failed_source() {
         let (mut stage, mut pipes) = (Stage::set(), Pipes::new(1));
         stage.writer.write_all(b"hello").unwrap();
         drop(std::mem::replace(&mut stage.reader, UnixStream::pair().unwrap().0));

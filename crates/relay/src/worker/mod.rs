@@ -1,5 +1,4 @@
-//! The one thread that does the work: it waits for sockets, for alarms and for other threads, and does a bounded piece of
-//! work for each before it looks again.
+//! The worker thread: it waits for sockets, timers and commands, and does a bounded amount of work for each.
 
 mod accepting;
 mod choice;
@@ -7,8 +6,8 @@ mod commands;
 mod connection;
 mod datagrams;
 mod dialing;
-mod doubts;
 mod flow;
+mod health;
 mod moving;
 mod pipes;
 mod poller;
@@ -29,8 +28,8 @@ use self::commands::Request;
 pub(crate) use self::commands::{Command, Commands};
 use self::connection::{Connection, Side};
 use self::datagrams::Associations;
-use self::dialing::{Dial, Visitor};
-use self::doubts::Doubts;
+use self::dialing::{Dial, PendingClient};
+use self::health::EndpointHealth;
 use self::pipes::Pipes;
 use self::poller::{Events, Poller, Source};
 use self::slots::{Key, Slots};
@@ -39,34 +38,34 @@ use crate::counters::Tally;
 use crate::error::Error;
 use crate::limits::{Limits, Shares};
 
-/// How often memories are looked through for what has faded.
-const BETWEEN_SWEEPS: Duration = Duration::from_secs(10);
+/// How often expired entries are removed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Worker {
     limits: Limits,
-    /// How many the process may have, and how many connections that allows.
+    /// The descriptor limit of the process, and the number of connections that it allows.
     descriptors: usize,
-    most_connections: usize,
+    max_connections: usize,
     poller: Poller,
     requests: Receiver<Request>,
     has_ended: bool,
-    /// When this turn began.
+    /// The time at the start of this turn.
     now: Instant,
     timers: Timers,
     listeners: Slots<Listener>,
     names: HashMap<String, Key>,
-    /// Listeners with clients for whom there is no room.
+    /// Listeners that are paused because of the connection limit.
     paused: VecDeque<Key>,
-    visitors: Slots<Visitor>,
-    /// Visitors for whom there was no descriptor to ask an endpoint with.
-    stranded: Vec<Key>,
+    pending_clients: Slots<PendingClient>,
+    /// Clients that are waiting for a free descriptor.
+    without_descriptor: Vec<Key>,
     dials: Slots<Dial>,
-    doubts: Doubts,
+    health: EndpointHealth,
     connections: Slots<Connection>,
-    /// Connections with more to do.
+    /// Connections that are ready to run.
     queue: VecDeque<Key>,
-    /// Connections that wait for a pipe.
-    starving: VecDeque<Key>,
+    /// Connections that are waiting for a pipe.
+    waiting_for_pipe: VecDeque<Key>,
     pipes: Pipes,
     associations: Associations,
     active: Arc<AtomicUsize>,
@@ -78,9 +77,9 @@ pub(crate) fn start(
     descriptors: usize,
     active: Arc<AtomicUsize>,
 ) -> Result<(Commands, JoinHandle<()>), Error> {
-    let poller = Poller::new().map_err(|source| Error::io("preparing to wait for sockets", source))?;
+    let poller = Poller::new().map_err(|source| Error::io("creating an epoll instance", source))?;
     let (sender, requests) = channel();
-    let commands = Commands::new(sender, poller.bell());
+    let commands = Commands::new(sender, poller.waker());
     let worker = Worker::new(limits, descriptors, poller, requests, active);
     let thread = std::thread::Builder::new().name("relay".to_owned()).spawn(move || worker.run());
     thread.map(|thread| (commands, thread)).map_err(|source| Error::io("starting the relay's thread", source))
@@ -97,11 +96,11 @@ impl Worker {
         let shares = Shares::of(descriptors, limits.connections);
         let now = Instant::now();
         let mut timers = Timers::new();
-        timers.set(now + BETWEEN_SWEEPS, Alarm::Sweep);
+        timers.set(now + SWEEP_INTERVAL, Alarm::Sweep);
         Worker {
             limits,
             descriptors,
-            most_connections: shares.connections,
+            max_connections: shares.connections,
             poller,
             requests,
             has_ended: false,
@@ -110,13 +109,13 @@ impl Worker {
             listeners: Slots::new(),
             names: HashMap::new(),
             paused: VecDeque::new(),
-            visitors: Slots::new(),
-            stranded: Vec::new(),
+            pending_clients: Slots::new(),
+            without_descriptor: Vec::new(),
             dials: Slots::new(),
-            doubts: Doubts::default(),
+            health: EndpointHealth::default(),
             connections: Slots::new(),
             queue: VecDeque::new(),
-            starving: VecDeque::new(),
+            waiting_for_pipe: VecDeque::new(),
             pipes: Pipes::new(shares.pipes),
             associations: Associations::new(),
             active,
@@ -124,84 +123,84 @@ impl Worker {
         }
     }
 
-    /// What listeners have, connections cannot have.
+    /// Divides the descriptors that listeners do not use.
     fn divide_descriptors(&mut self) {
         let left = self.descriptors.saturating_sub(self.names.len());
         let shares = Shares::of(left, self.limits.connections);
-        self.most_connections = shares.connections;
+        self.max_connections = shares.connections;
         self.pipes.set_limit(shares.pipes);
     }
 
     fn run(mut self) {
         let mut events = Events::new();
         while !self.has_ended {
-            self.poller.wait(self.patience(), &mut events);
+            self.poller.wait(self.timeout(), &mut events);
             self.now = Instant::now();
-            // First, so that what has been asked for counts for all that is done in this turn.
-            self.answer_requests();
+            // Commands first, so that they apply to everything else in this turn.
+            self.run_commands();
             for (source, flags) in events.iter() {
                 self.handle(source, flags);
             }
-            self.follow_alarms();
-            self.continue_queued();
+            self.run_alarms();
+            self.run_queued();
         }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         if self.queue.is_empty() { self.timers.next_in(Instant::now()) } else { Some(Duration::ZERO) }
     }
 
     fn handle(&mut self, source: Source, flags: EventFlags) {
         match source {
             Source::Listener(key) => self.receive_clients(key),
-            Source::Dial(key) => self.conclude_dial(key),
-            Source::Client(key) => self.attend(key, Side::Client, flags),
-            Source::Server(key) => self.attend(key, Side::Server, flags),
-            Source::Association(key) => self.pass_answers(key),
-            Source::Request => {}
+            Source::Dial(key) => self.finish_dial(key),
+            Source::Client(key) => self.on_event(key, Side::Client, flags),
+            Source::Server(key) => self.on_event(key, Side::Server, flags),
+            Source::Association(key) => self.relay_to_client(key),
+            Source::Command => {}
         }
     }
 
-    fn follow_alarms(&mut self) {
+    fn run_alarms(&mut self) {
         while let Some(alarm) = self.timers.take_due(self.now) {
             match alarm {
-                Alarm::Stalled(dial) => self.dial_is_late(dial),
-                Alarm::TimedOut(dial) => self.give_up_dial(dial),
+                Alarm::Stalled(dial) => self.dial_is_slow(dial),
+                Alarm::TimedOut(dial) => self.dial_timed_out(dial),
                 Alarm::Idle(association) => self.end_if_idle(association),
                 Alarm::Closed(listener) => self.finish_closing(listener),
-                Alarm::TryAgain => self.try_again(),
+                Alarm::Retry => self.retry(),
                 Alarm::Sweep => self.sweep(),
             }
         }
     }
 
-    fn try_again(&mut self) {
+    fn retry(&mut self) {
         self.resume_a_listener();
-        self.dial_for_stranded();
-        self.queue.append(&mut self.starving);
+        self.dial_for_waiting();
+        self.queue.append(&mut self.waiting_for_pipe);
     }
 
     fn sweep(&mut self) {
-        self.timers.set(self.now + BETWEEN_SWEEPS, Alarm::Sweep);
-        self.doubts.forget_old(self.now);
-        self.forget_old_clients();
+        self.timers.set(self.now + SWEEP_INTERVAL, Alarm::Sweep);
+        self.health.expire(self.now);
+        self.expire_affinity();
     }
 
     fn is_full(&self) -> bool {
-        let connections = self.visitors.len() + self.connections.len() + self.associations.len();
-        connections >= self.most_connections
+        let connections = self.pending_clients.len() + self.connections.len() + self.associations.len();
+        connections >= self.max_connections
     }
 
-    fn has_begun(&mut self, tally: &Tally) {
+    fn connection_started(&mut self, tally: &Tally) {
         tally.connections.add(1);
         tally.active.add(1);
         self.active.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection has ended, so that there is room for another.
-    fn is_over(&mut self, tally: &Tally) {
+    /// A connection has ended, so that another can be accepted.
+    fn connection_ended(&mut self, tally: &Tally) {
         tally.active.take_one();
-        // Whoever sees this sees all that was counted before.
+        // Release: a reader of this counter sees all other counters of the connection.
         self.active.fetch_sub(1, Ordering::Release);
         self.resume_a_listener();
     }

@@ -1,4 +1,4 @@
-//! Connections that exist: when each has its turn, and how each ends.
+//! Established connections: their turns, and their end.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 
-/// How long to wait for a pipe that nobody gives back.
-const WITHOUT_PIPE: Duration = Duration::from_millis(100);
+/// The retry interval while all pipes are in use.
+const PIPE_RETRY: Duration = Duration::from_millis(100);
 
 impl Worker {
-    /// Brings a client and its server together.
+    /// Starts relaying between a client and its server.
     pub(super) fn connect(&mut self, client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) {
         let key = self.connections.insert(Connection::new(client, server, tally));
         let Some(connection) = self.connections.get(key) else { return };
@@ -32,8 +32,8 @@ impl Worker {
         }
     }
 
-    /// Does what can be done after the kernel has told something about a side.
-    pub(super) fn attend(&mut self, key: Key, side: Side, flags: EventFlags) {
+    /// Runs a connection after an epoll event on one of its sides.
+    pub(super) fn on_event(&mut self, key: Key, side: Side, flags: EventFlags) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.note(side, flags);
         if flags.contains(EventFlags::ERR) {
@@ -46,27 +46,27 @@ impl Worker {
     fn advance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let outcome = connection.run(&mut self.pipes);
-        connection.is_queued = matches!(outcome, Ok(Pace::Unfinished | Pace::Starving));
+        connection.is_queued = matches!(outcome, Ok(Pace::Unfinished | Pace::NeedsPipe));
         match outcome {
             Ok(Pace::Waiting) if connection.is_finished() => self.end(key),
             Ok(Pace::Waiting) => {}
             Ok(Pace::Unfinished) => self.queue.push_back(key),
-            Ok(Pace::Starving) => self.wait_for_pipe(key),
+            Ok(Pace::NeedsPipe) => self.wait_for_pipe(key),
             Err(side) => self.reset(key, side),
         }
     }
 
     fn wait_for_pipe(&mut self, key: Key) {
-        if self.starving.is_empty() {
-            self.timers.set(self.now + WITHOUT_PIPE, Alarm::TryAgain);
+        if self.waiting_for_pipe.is_empty() {
+            self.timers.set(self.now + PIPE_RETRY, Alarm::Retry);
         }
-        self.starving.push_back(key);
+        self.waiting_for_pipe.push_back(key);
     }
 
-    /// Gives everybody in the queue one turn.
-    pub(super) fn continue_queued(&mut self) {
-        let fed = self.pipes.left().min(self.starving.len());
-        self.queue.extend(self.starving.drain(..fed));
+    /// Runs every queued connection for one turn.
+    pub(super) fn run_queued(&mut self) {
+        let ready = self.pipes.left().min(self.waiting_for_pipe.len());
+        self.queue.extend(self.waiting_for_pipe.drain(..ready));
         for _ in 0..self.queue.len() {
             if let Some(key) = self.queue.pop_front() {
                 self.advance(key);
@@ -84,11 +84,11 @@ impl Worker {
     fn end(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
         let tally = connection.close(&mut self.pipes);
-        self.is_over(&tally);
+        self.connection_ended(&tally);
     }
 }
 
-/// The server's socket was watched while it was being connected.
+/// The socket of the server is in the epoll set already, from its dial.
 fn watch(poller: &Poller, connection: &Connection, key: Key) -> Result<(), Errno> {
     poller.turn_into_stream(connection.server(), Source::Server(key))?;
     poller.watch_stream(connection.client(), Source::Client(key))

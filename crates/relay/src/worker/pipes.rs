@@ -1,5 +1,5 @@
-//! Pipes, through which bytes go from socket to socket without leaving the kernel. A connection has one only for as long
-//! as there is something in it.
+//! The pool of pipes, through which bytes are spliced from socket to socket without leaving the kernel. A connection
+//! holds a pipe only while there are bytes in it.
 
 use std::os::fd::OwnedFd;
 
@@ -11,8 +11,8 @@ pub(crate) struct Pipe {
     pub(crate) writer: OwnedFd,
 }
 
-/// So many are kept though nobody needs them now.
-const MOST_IDLE: usize = 64;
+/// Idle pipes that are kept open.
+const MAX_IDLE: usize = 64;
 
 pub(crate) struct Pipes {
     idle: Vec<Pipe>,
@@ -25,7 +25,7 @@ impl Pipes {
         Pipes { idle: Vec::new(), taken: 0, limit }
     }
 
-    /// An empty pipe, if there may be another.
+    /// An empty pipe, unless the limit is reached.
     pub(crate) fn take(&mut self) -> Option<Pipe> {
         if self.taken >= self.limit {
             return None;
@@ -35,26 +35,26 @@ impl Pipes {
         Some(pipe)
     }
 
-    /// Takes back an empty pipe.
+    /// Returns an empty pipe to the pool.
     pub(crate) fn give_back(&mut self, pipe: Pipe) {
         self.taken -= 1;
-        if self.idle.len() < MOST_IDLE {
+        if self.idle.len() < MAX_IDLE {
             self.idle.push(pipe);
         }
     }
 
-    /// Takes back a pipe that somebody's bytes are still in.
+    /// Closes a pipe that still contains bytes.
     pub(crate) fn discard(&mut self, pipe: Pipe) {
         self.taken -= 1;
         drop(pipe);
     }
 
-    /// How many more may be taken.
+    /// The number of pipes that are still available.
     pub(crate) fn left(&self) -> usize {
         self.limit.saturating_sub(self.taken)
     }
 
-    /// Those that are taken beyond a lower limit come back in their time.
+    /// Pipes in use beyond a lower limit are closed when they are returned.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_as_the_limit_says() {
+    fn the_limit_holds() {
         let mut pipes = Pipes::new(2);
         let (first, second) = (pipes.take().unwrap(), pipes.take().unwrap());
         assert!(pipes.take().is_none() && pipes.left() == 0);

@@ -1,4 +1,4 @@
-//! Waiting for descriptors, and for other threads.
+//! Epoll, and a waker for other threads.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::slots::Key;
 
-/// What a descriptor is to us.
+/// The meaning of a descriptor in the epoll set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     Listener(Key),
@@ -19,8 +19,8 @@ pub(crate) enum Source {
     Client(Key),
     Server(Key),
     Association(Key),
-    /// Another thread has asked for something.
-    Request,
+    /// The waker: another thread has sent a command.
+    Command,
 }
 
 impl Source {
@@ -31,7 +31,7 @@ impl Source {
             Source::Client(key) => (2, key.number()),
             Source::Server(key) => (3, key.number()),
             Source::Association(key) => (4, key.number()),
-            Source::Request => (5, 0),
+            Source::Command => (5, 0),
         };
         EventData::new_u64(kind << 60 | number)
     }
@@ -44,23 +44,23 @@ impl Source {
             2 => Source::Client(key),
             3 => Source::Server(key),
             4 => Source::Association(key),
-            _ => Source::Request,
+            _ => Source::Command,
         }
     }
 }
 
-/// One look takes at most so many events; the others come with the next.
+/// The largest number of events per wait; the rest is returned by the next one.
 const EVENTS: usize = 256;
 
-/// Both directions, told once for each change.
+/// Both directions, edge-triggered.
 const STREAM: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    bell: Arc<OwnedFd>,
+    waker: Arc<OwnedFd>,
 }
 
-/// What has happened at one look.
+/// The events of one wait.
 pub(crate) struct Events(Vec<Event>);
 
 impl Events {
@@ -69,7 +69,7 @@ impl Events {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Source, EventFlags)> {
-        // A packed structure: its fields have to be copied before anything can refer to them.
+        // A packed structure: its fields must be copied before they can be referenced.
         self.0.iter().map(|event| {
             let (data, flags) = (event.data, event.flags);
             (Source::of_token(data.u64()), flags)
@@ -80,37 +80,37 @@ impl Events {
 impl Poller {
     pub(crate) fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &bell, Source::Request.token(), EventFlags::IN | EventFlags::ET)?;
-        Ok(Poller { epoll, bell: Arc::new(bell) })
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &waker, Source::Command.token(), EventFlags::IN | EventFlags::ET)?;
+        Ok(Poller { epoll, waker: Arc::new(waker) })
     }
 
-    /// What other threads ring: eight bytes that make `wait` return.
-    pub(crate) fn bell(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.bell)
+    /// The eventfd that other threads write eight bytes to, to make `wait` return.
+    pub(crate) fn waker(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.waker)
     }
 
-    /// Looks until something has happened, or for that time.
+    /// Waits for an event, or for the given time.
     pub(crate) fn wait(&self, most: Option<Duration>, events: &mut Events) {
         events.0.clear();
         let most = most.map(rounded_up);
         match epoll::wait(&self.epoll, spare_capacity(&mut events.0), most.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => panic!("waiting for events, which only interruptions can fail: {error}"),
+            Err(error) => panic!("epoll_wait failed: {error}"),
         }
     }
 
-    /// Tells of anything to read for as long as it is there.
+    /// Watches for input, level-triggered.
     pub(crate) fn watch_for_input(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, source.token(), EventFlags::IN)
     }
 
     pub(crate) fn forget(&self, descriptor: impl AsFd) {
-        // A descriptor that is not watched is what was wanted.
+        // The descriptor may be absent from the set already.
         let _ = epoll::delete(&self.epoll, descriptor);
     }
 
-    /// Tells when a connection that is being made is there, or has failed.
+    /// Watches a connection in progress for success or failure.
     pub(crate) fn watch_dial(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
         epoll::add(&self.epoll, descriptor, source.token(), EventFlags::OUT)
     }
@@ -119,13 +119,13 @@ impl Poller {
         epoll::add(&self.epoll, descriptor, source.token(), STREAM)
     }
 
-    /// From now on it is watched as a stream.
+    /// Switches a dialed socket to the events of a stream.
     pub(crate) fn turn_into_stream(&self, descriptor: impl AsFd, source: Source) -> Result<(), Errno> {
         epoll::modify(&self.epoll, descriptor, source.token(), STREAM)
     }
 }
 
-/// To whole milliseconds, which is what old kernels know; rounded down, the last one would be waited for in a busy loop.
+/// Rounded up to whole milliseconds, the resolution of older kernels; rounding down would busy-loop in the last one.
 fn rounded_up(duration: Duration) -> Timespec {
     let milliseconds = duration.as_nanos().div_ceil(1_000_000).min(60_000) as i64;
     Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
@@ -136,10 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_as_it_was_written() {
+    fn a_token_round_trips() {
         let key = Key::of_number(0x0abc_def1_2345_6789);
         let kinds = [Source::Listener, Source::Dial, Source::Client, Source::Server, Source::Association];
-        for source in kinds.map(|kind| kind(key)).into_iter().chain([Source::Request]) {
+        for source in kinds.map(|kind| kind(key)).into_iter().chain([Source::Command]) {
             assert_eq!(Source::of_token(source.token().u64()), source);
         }
     }

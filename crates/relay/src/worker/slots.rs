@@ -1,19 +1,19 @@
-//! Things by number, where a number that was given back means nothing until it is given out anew.
+//! A slab with generational keys: a key of a removed value never refers to a later one.
 
 use std::fmt;
 
-/// Where a thing is, and which of the things that were there.
+/// The index of a slot, and the generation of its value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     index: u32,
     generation: u32,
 }
 
-/// So many bits of a generation travel through the kernel.
+/// The bits of a generation that fit into the epoll token.
 const GENERATION: u32 = (1 << 28) - 1;
 
 impl Key {
-    /// As a number of 60 bits.
+    /// The key as a number of 60 bits.
     pub(crate) fn number(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
@@ -53,7 +53,7 @@ impl<T> Slots<T> {
 
     fn grow(&mut self) -> u32 {
         self.slots.push(Slot { generation: 0, content: None });
-        u32::try_from(self.slots.len() - 1).expect("there are fewer descriptors than that")
+        u32::try_from(self.slots.len() - 1).expect("the number of slots is bounded by the number of descriptors")
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_was_given_back_finds_nothing() {
+    fn a_removed_key_finds_nothing() {
         let mut slots = Slots::new();
         let old = slots.insert("old");
         assert_eq!(slots.remove(old), Some("old"));

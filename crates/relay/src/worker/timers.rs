@@ -1,4 +1,4 @@
-//! What is to be done later. Nothing is ever taken out: an alarm for what is gone finds nothing.
+//! Timers. They are never cancelled: a timer for something that is gone has no effect.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,17 +8,17 @@ use super::slots::Key;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Alarm {
-    /// This dial should have been answered by now.
+    /// A dial is slow.
     Stalled(Key),
-    /// This dial is given up.
+    /// A dial has timed out.
     TimedOut(Key),
-    /// This association may have ended.
+    /// An association may be idle.
     Idle(Key),
-    /// Nobody can be on the way to this listener any more.
+    /// The grace period of a closed listener is over.
     Closed(Key),
-    /// There may be descriptors again.
-    TryAgain,
-    /// Memories may have faded.
+    /// There may be free descriptors again.
+    Retry,
+    /// Remove expired entries.
     Sweep,
 }
 
@@ -33,7 +33,7 @@ impl Timers {
         self.0.push(Reverse((at, alarm)));
     }
 
-    /// How long until the next.
+    /// The time until the next timer.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         self.0.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
     }
@@ -54,9 +54,9 @@ mod tests {
         let later = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::new();
         timers.set(later(2), Alarm::Sweep);
-        timers.set(later(1), Alarm::TryAgain);
+        timers.set(later(1), Alarm::Retry);
         assert_eq!(timers.take_due(start), None);
         assert_eq!(timers.next_in(start), Some(Duration::from_secs(1)));
-        assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::TryAgain), Some(Alarm::Sweep), None]);
+        assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::Retry), Some(Alarm::Sweep), None]);
     }
 }

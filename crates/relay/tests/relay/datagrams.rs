@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use portolan_relay::{Family, Limits, Protocol, Relay, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Limits, Relay, Targets};
 
 use crate::support::{ask, counters, limits, named_udp, to, udp_client, until};
 

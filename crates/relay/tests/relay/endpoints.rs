@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use portolan_relay::{Error, Family, Protocol, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Error, Targets};
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{

@@ -4,7 +4,8 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use portolan_relay::{Error, Family, Limits, Protocol, Relay, receive_sockets, send_sockets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Error, Limits, Relay, receive_sockets, send_sockets};
 
 use crate::support::{
     ask, assert_echo, connect, limits, name_from, named, named_udp, refusing, relay, to, udp_client, until, web, who,

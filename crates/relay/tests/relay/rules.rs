@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use portolan_relay::{Family, Limits, Protocol, Relay};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Limits, Relay};
 
 use crate::support::{
     PATIENCE, ask, assert_echo, connect, counters, is_reset, name_from, named, named_at, named_udp, relay, to,

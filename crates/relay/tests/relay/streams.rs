@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use portolan_relay::{Family, Protocol};
+use portolan_model::{Family, Protocol};
 
 use crate::support::{
     accept, assert_echo, connect, counters, name_from, named, named_at, relay, reset, server, to, until, web,

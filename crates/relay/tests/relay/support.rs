@@ -4,7 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use portolan_relay::{Counters, Family, Limits, Protocol, Relay, Targets};
+use portolan_model::{Family, Protocol};
+use portolan_relay::{Counters, Limits, Relay, Targets};
 use socket2::{Domain, SockRef, Socket, Type};
 
 /// Long, because a loaded machine must not fail what is only late.

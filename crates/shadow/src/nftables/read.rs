@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_kernel::nftables::{Expression, Family as TableFamily, Nftables as Handle, SetSpec};
+use portolan_kernel::nftables::{Expression, Nftables as Handle, SetSpec};
 use portolan_model::Family;
 
 use super::sets::Set;
@@ -14,9 +14,9 @@ const TABLE: &str = "kube-proxy";
 pub(crate) fn read() -> portolan_kernel::Result<Option<Nftables>> {
     let mut handle = Handle::open()?;
     let mut found = Nftables::default();
-    for (family, table_family) in [(Family::V4, TableFamily::Ip), (Family::V6, TableFamily::Ip6)] {
-        if handle.tables(table_family)?.iter().any(|name| name == TABLE) {
-            let table = read_table(&mut handle, table_family)?;
+    for family in Family::BOTH {
+        if handle.tables(family)?.iter().any(|name| name == TABLE) {
+            let table = read_table(&mut handle, family)?;
             found.unknown.extend(table.unknown());
             found.tables.insert(family, table);
         }
@@ -24,7 +24,7 @@ pub(crate) fn read() -> portolan_kernel::Result<Option<Nftables>> {
     Ok((!found.tables.is_empty()).then_some(found))
 }
 
-fn read_table(handle: &mut Handle, family: TableFamily) -> portolan_kernel::Result<Table> {
+fn read_table(handle: &mut Handle, family: Family) -> portolan_kernel::Result<Table> {
     let mut table = Table::default();
     for (chain, hook) in handle.chains(family, TABLE)? {
         let name: Arc<str> = chain.into();

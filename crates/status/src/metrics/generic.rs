@@ -1,4 +1,4 @@
-//! The metrics that every component of Kubernetes has: what it is, what it asks the API server, what the process uses.
+//! The metrics of every Kubernetes component: version, API requests, process.
 
 use super::process::Process;
 use super::registry::{Descriptor, Kind, Metric, Registry};
@@ -12,7 +12,7 @@ pub(crate) struct GenericMetrics {
     resident: Metric,
     virtual_size: Metric,
     open_files: Metric,
-    most_files: Metric,
+    max_files: Metric,
     start: Metric,
 }
 
@@ -34,13 +34,13 @@ impl GenericMetrics {
                     "minor",
                     "platform",
                 ],
-                "The version of Kubernetes whose kube-proxy this stands in for; always 1.",
+                "The Kubernetes version of the kube-proxy that this replaces; always 1.",
             ),
             feature: add(
                 "kubernetes_feature_enabled",
                 Kind::Gauge,
                 &["name", "stage"],
-                "1 if a feature gate is on, 0 if it is off.",
+                "1 if a feature gate is enabled, else 0.",
             ),
             api_requests: add(
                 "rest_client_requests_total",
@@ -48,21 +48,16 @@ impl GenericMetrics {
                 &["code", "host", "method"],
                 "Requests to the API server by HTTP status and method.",
             ),
-            cpu: add(
-                "process_cpu_seconds_total",
-                Kind::Counter,
-                &[],
-                "Processor time that the process has used, in seconds.",
-            ),
-            resident: add("process_resident_memory_bytes", Kind::Gauge, &[], "Memory of the process that is resident."),
-            virtual_size: add("process_virtual_memory_bytes", Kind::Gauge, &[], "Address space of the process."),
-            open_files: add("process_open_fds", Kind::Gauge, &[], "Files and sockets that the process holds open."),
-            most_files: add("process_max_fds", Kind::Gauge, &[], "Files and sockets that the process may hold open."),
+            cpu: add("process_cpu_seconds_total", Kind::Counter, &[], "CPU time of the process, in seconds."),
+            resident: add("process_resident_memory_bytes", Kind::Gauge, &[], "Resident memory of the process."),
+            virtual_size: add("process_virtual_memory_bytes", Kind::Gauge, &[], "Virtual memory of the process."),
+            open_files: add("process_open_fds", Kind::Gauge, &[], "Open file descriptors."),
+            max_files: add("process_max_fds", Kind::Gauge, &[], "Limit of open file descriptors."),
             start: add(
                 "process_start_time_seconds",
                 Kind::Gauge,
                 &[],
-                "When the process started, in seconds since 1970.",
+                "Start time of the process, in seconds since 1970.",
             ),
         }
     }
@@ -72,7 +67,7 @@ impl GenericMetrics {
         self.resident.set(&[], process.resident_bytes);
         self.virtual_size.set(&[], process.virtual_bytes);
         self.open_files.set(&[], process.open_files);
-        self.most_files.set(&[], process.most_files);
+        self.max_files.set(&[], process.max_files);
         self.start.set(&[], process.start_seconds);
     }
 }

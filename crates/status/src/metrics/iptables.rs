@@ -1,5 +1,5 @@
-//! The metrics that kube-proxy has in iptables mode, under its names. They have series in that mode only, and those about
-//! rules in userspace mode, too.
+//! The metrics of kube-proxy's iptables mode, under its names. They exist in that mode only; those about rules also
+//! exist in the other modes with iptables rules.
 
 use portolan_model::Family;
 
@@ -26,37 +26,37 @@ impl IptablesMetrics {
                 "kubeproxy_sync_proxy_rules_iptables_total",
                 Kind::Gauge,
                 by_table,
-                "Rules of ours in the tables of iptables.",
+                "Rules of Portolan in the iptables tables.",
             ),
             written: add(
                 "kubeproxy_sync_proxy_rules_iptables_last",
                 Kind::Gauge,
                 by_table,
-                "Rules that the last change wrote.",
+                "Rules written by the last sync.",
             ),
             failures: add(
                 "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
                 Kind::Counter,
                 &["ip_family"],
-                "Changes that iptables-restore refused after everything was compared.",
+                "Full syncs that iptables-restore refused.",
             ),
             partial_failures: add(
                 "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
                 Kind::Counter,
                 &["ip_family"],
-                "Changes of single Services that iptables-restore refused.",
+                "Partial syncs that iptables-restore refused.",
             ),
             invalid_dropped: add(
                 "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
                 Kind::Counter,
                 &[],
-                "Packets dropped because connection tracking could not place them.",
+                "Packets dropped because their connection tracking state was INVALID.",
             ),
             loopback_accepted: add(
                 "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
                 Kind::Counter,
                 &[],
-                "New connections to node ports at 127.0.0.1.",
+                "New connections to node ports on 127.0.0.1.",
             ),
         }
     }
@@ -70,14 +70,14 @@ impl IptablesMetrics {
 }
 
 impl Metrics {
-    /// How many rules there are in a table, and how many of them the last change wrote.
+    /// The number of rules in a table, and the number that the last change wrote.
     pub fn iptables_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
         let labels = [&*family.to_string(), table];
         self.iptables.rules.set(&labels, rules as f64);
         self.iptables.written.set(&labels, written as f64);
     }
 
-    /// How often the programs have refused a change since the start.
+    /// The number of refused changes since the start.
     pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
         let labels = [&*family.to_string()];
         self.iptables.failures.set(&labels, whole as f64);

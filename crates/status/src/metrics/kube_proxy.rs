@@ -1,6 +1,6 @@
-//! The metrics that kube-proxy has in every mode and in nftables mode, under its names, with its types, labels and buckets.
+//! The metrics that kube-proxy has in every mode and in nftables mode, with its names, types, labels and buckets.
 //!
-//! Dashboards and alerts know them. Names that break today's conventions are kept.
+//! Dashboards and alerts depend on them. Names that break current conventions are kept.
 
 use std::sync::Arc;
 
@@ -39,105 +39,105 @@ impl KubeProxyMetrics {
                 "kubeproxy_sync_proxy_rules_duration_seconds",
                 sync_buckets(),
                 FAMILY,
-                "How long a sync took, from looking at the changes to the end of the kernel's transaction.",
+                "Duration of a sync, from planning to the end of the kernel transaction.",
             ),
             full_sync: add(
                 "kubeproxy_sync_full_proxy_rules_duration_seconds",
                 sync_buckets(),
                 FAMILY,
-                "How long a sync took that compared everything with the kernel.",
+                "Duration of a full sync, which compares everything with the kernel.",
             ),
             partial_sync: add(
                 "kubeproxy_sync_partial_proxy_rules_duration_seconds",
                 sync_buckets(),
                 FAMILY,
-                "How long a sync took that wrote only what had changed.",
+                "Duration of a partial sync, which writes only what changed.",
             ),
             last_sync: add(
                 "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
                 Kind::Gauge,
                 FAMILY,
-                "When the last successful sync ended, in seconds since 1970.",
+                "Time of the last successful sync, in seconds since 1970.",
             ),
             last_queued: add(
                 "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
                 Kind::Gauge,
                 FAMILY,
-                "When a change last asked for a sync, in seconds since 1970.",
+                "Time when a sync was last queued, in seconds since 1970.",
             ),
             network_programming: add(
                 "kubeproxy_network_programming_duration_seconds",
                 network_programming_buckets(),
                 FAMILY,
-                "From the change of a Pod or Service, as the EndpointSlice says, to the kernel's transaction.",
+                "Time from the change of a Pod or Service, according to the EndpointSlice, to the end of the kernel transaction.",
             ),
             endpoint_changes_pending: add(
                 "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
                 Kind::Gauge,
                 &[],
-                "Changes of EndpointSlices that wait for a sync.",
+                "Pending changes of EndpointSlices.",
             ),
             endpoint_changes: add(
                 "kubeproxy_sync_proxy_rules_endpoint_changes_total",
                 Kind::Counter,
                 &[],
-                "Changes of EndpointSlices so far.",
+                "Changes of EndpointSlices.",
             ),
             service_changes_pending: add(
                 "kubeproxy_sync_proxy_rules_service_changes_pending",
                 Kind::Gauge,
                 &[],
-                "Changes of Services that wait for a sync.",
+                "Pending changes of Services.",
             ),
             service_changes: add(
                 "kubeproxy_sync_proxy_rules_service_changes_total",
                 Kind::Counter,
                 &[],
-                "Changes of Services so far.",
+                "Changes of Services.",
             ),
             no_local_endpoints: add(
                 "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
                 Kind::Gauge,
                 &["ip_family", "traffic_policy"],
-                "Service ports with this traffic policy Local that have endpoints, but none on this node.",
+                "Service ports whose traffic policy of this kind is Local and that have endpoints, but none on this node.",
             ),
             healthz: add(
                 "kubeproxy_proxy_healthz_total",
                 Kind::Counter,
                 &["code"],
-                "Answers of /healthz by HTTP status.",
+                "Responses of /healthz by HTTP status.",
             ),
-            livez: add("kubeproxy_proxy_livez_total", Kind::Counter, &["code"], "Answers of /livez by HTTP status."),
+            livez: add("kubeproxy_proxy_livez_total", Kind::Counter, &["code"], "Responses of /livez by HTTP status."),
             sync_failures: add(
                 "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
                 Kind::Counter,
                 FAMILY,
-                "Syncs that failed.",
+                "Failed syncs.",
             ),
             cleanup_failures: add(
                 "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
                 Kind::Counter,
                 FAMILY,
-                "Syncs that left stale chains. Here removal is part of the same transaction, so that it stays 0.",
+                "Syncs that left stale chains. Always 0, because removal is part of the same transaction.",
             ),
             conntrack_sync: add(
                 "kubeproxy_conntrack_reconciler_sync_duration_seconds",
                 sync_buckets(),
                 FAMILY,
-                "How long it took to find and forget stale UDP flows.",
+                "Time to find and delete stale UDP flows.",
             ),
             conntrack_deleted: add(
                 "kubeproxy_conntrack_reconciler_deleted_entries_total",
                 Kind::Counter,
                 FAMILY,
-                "Stale UDP flows that were forgotten.",
+                "Deleted stale UDP flows.",
             ),
         };
         metrics.announce();
         metrics
     }
 
-    /// Every series with known labels is there from the start, so that a rate over it has a beginning.
+    /// Series with known labels exist from the start, so that rates over them are complete.
     fn announce(&self) {
         let by_family = [
             &self.sync,
@@ -166,7 +166,7 @@ fn sync_buckets() -> Kind {
     Kind::doubling(0.001, 15)
 }
 
-/// A quarter and half a second, each second up to a minute, then ever wider up to five minutes.
+/// 0.25 s, 0.5 s, each second up to a minute, then wider steps up to five minutes.
 fn network_programming_buckets() -> Kind {
     let seconds = (1..60).chain((60..120).step_by(5)).chain((120..=300).step_by(30));
     let bounds: Arc<[f64]> = [0.25, 0.5].into_iter().chain(seconds.map(f64::from)).collect();

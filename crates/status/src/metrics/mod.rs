@@ -1,4 +1,4 @@
-//! What is counted, and how the rest of the program says so.
+//! The metrics, and the methods by which the rest of the program updates them.
 
 mod generic;
 mod iptables;
@@ -27,27 +27,27 @@ pub use scrape::BeforeScrape;
 pub(crate) use scrape::Scrape;
 pub(crate) use text::CONTENT_TYPE;
 
-/// What this program is.
+/// The version of this program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Build {
     /// Portolan's own version.
     pub version: String,
-    /// The Kubernetes whose kube-proxy this stands in for, as `v1.37.1`.
+    /// The Kubernetes version of the kube-proxy that this replaces, such as `v1.37.1`.
     pub kubernetes_version: String,
     /// The proxy mode.
     pub mode: String,
 }
 
-/// One finished sync, of both families in one transaction.
+/// One completed sync of both families.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// Everything was compared with the kernel, not only what had changed.
+    /// A full sync: everything was compared with the kernel, not only what changed.
     pub is_full: bool,
     pub duration: Duration,
     pub kernel_time: Duration,
     /// Kernel objects added, changed or removed.
     pub objects: usize,
-    /// Those among them that somebody else had changed.
+    /// Those among them that repaired drift: a foreign process had changed them.
     pub repaired: usize,
 }
 
@@ -63,7 +63,7 @@ pub struct Metrics {
     iptables: IptablesMetrics,
     own: OwnMetrics,
     generic: GenericMetrics,
-    /// Since when each watch was connected when it was last looked at.
+    /// When each watch was connected, as of the last scrape.
     connections: Mutex<BTreeMap<String, SystemTime>>,
 }
 
@@ -100,7 +100,7 @@ impl Metrics {
         self.own.build.set(&[&build.mode, &build.version], 1.0);
     }
 
-    /// Changes arrived that wait for a sync.
+    /// Changes arrived and are pending.
     pub fn changes_received(&self, services: usize, endpoints: usize) {
         let metrics = &self.kube_proxy;
         metrics.service_changes.add(&[], services as f64);
@@ -143,34 +143,34 @@ impl Metrics {
         each_family(|family| self.kube_proxy.sync_failures.add(&[family], 1.0));
     }
 
-    /// How long a change took from its arrival to the end of the kernel's transaction.
+    /// The time of a change from its arrival to the end of the kernel transaction.
     pub fn change_programmed(&self, duration: Duration) {
         self.own.change_programming.observe(&[], duration.as_secs_f64());
     }
 
-    /// How long a change took from the moment that its EndpointSlice names as its cause.
+    /// The time of a change from the trigger time of its EndpointSlice.
     pub fn network_programmed(&self, family: Family, duration: Duration) {
         self.kube_proxy.network_programming.observe(&[&family.to_string()], duration.as_secs_f64());
     }
 
-    /// Stale flows were looked for, and so many were forgotten.
+    /// Stale flows were looked up, and this number was deleted.
     pub fn flows_forgotten(&self, family: Family, duration: Duration, forgotten: usize) {
         let family = family.to_string();
         self.kube_proxy.conntrack_sync.observe(&[&family], duration.as_secs_f64());
         self.kube_proxy.conntrack_deleted.add(&[&family], forgotten as f64);
     }
 
-    /// The source of these objects (`services`, `endpointslices`, ...) is connected, or no longer.
+    /// The watch of these objects (`services`, `endpointslices`, ...) is connected or disconnected.
     pub fn watch_connected(&self, resource: &str, is_connected: bool) {
         self.own.watch_connected.set(&[resource], f64::from(u8::from(is_connected)));
         self.own.watch_reconnects.announce(&[resource]);
     }
 
-    /// The same from what its source remembers: since when it is connected, or no longer. A connection that is younger
-    /// than the one at the last look means that the older one was lost, however short the time between.
+    /// The same from the state of a watch: whether it is connected, and since when. A connection that is younger than
+    /// at the last scrape means a reconnect in between, however short.
     pub fn watch_state(&self, resource: &str, is_connected: bool, since: SystemTime) {
         self.watch_connected(resource, is_connected);
-        let mut connections = self.connections.lock().expect("nobody panics while counting");
+        let mut connections = self.connections.lock().expect("the lock is not poisoned");
         let before = is_connected.then(|| connections.insert(resource.to_owned(), since)).flatten();
         if before.is_some_and(|before| before != since) {
             self.watch_reconnected(resource);
@@ -185,12 +185,12 @@ impl Metrics {
         self.own.config_reloads.add(&[if is_ok { "success" } else { "failure" }], 1.0);
     }
 
-    /// A feature gate with its stage as Kubernetes spells it: `ALPHA`, `BETA`, `DEPRECATED`, or nothing.
+    /// A feature gate with its stage in the spelling of Kubernetes: `ALPHA`, `BETA`, `DEPRECATED`, or empty.
     pub fn set_feature(&self, name: &str, stage: &str, is_on: bool) {
         self.generic.feature.set(&[name, stage], f64::from(u8::from(is_on)));
     }
 
-    /// A request to the API server was answered; `<error>` stands for the code when there was none.
+    /// A request to the API server was answered; the code is `<error>` if there was no response.
     pub fn api_request(&self, code: &str, method: &str, host: &str) {
         self.generic.api_requests.add(&[code, host, method], 1.0);
     }
@@ -203,14 +203,14 @@ impl Metrics {
         self.kube_proxy.livez.add(&[code], 1.0);
     }
 
-    /// So many health-check ports of a family are open, and so many could not be opened.
+    /// The number of open health check ports of a family, and of those that could not be opened.
     pub(crate) fn health_check_ports(&self, family: Family, open: usize, failed: usize) {
         let family = family.to_string();
         self.own.health_check_ports.set(&[&family, "open"], open as f64);
         self.own.health_check_ports.set(&[&family, "failed"], failed as f64);
     }
 
-    /// The plain `/healthz` of the metrics server answered.
+    /// The plain `/healthz` of the metrics server was requested.
     pub(crate) fn pinged(&self) {
         self.slis_check.set(&["ping", "healthz"], 1.0);
         self.slis_checks.add(&["ping", "success", "healthz"], 1.0);
@@ -226,22 +226,22 @@ fn register_slis(registry: &mut Registry) -> (registry::Metric, registry::Metric
         name: "kubernetes_healthcheck",
         kind: Kind::Gauge,
         labels: &["name", "type"],
-        help: "1 if the last answer of a health check was good.",
+        help: "1 if the last health check succeeded.",
     });
     let checks = registry.register(Descriptor {
         name: "kubernetes_healthchecks_total",
         kind: Kind::Counter,
         labels: &["name", "status", "type"],
-        help: "Answers of a health check by result.",
+        help: "Health checks by result.",
     });
     (check, checks)
 }
 
-fn each_family(mut told: impl FnMut(&str)) {
-    Family::BOTH.iter().for_each(|family| told(&family.to_string()));
+fn each_family(mut each: impl FnMut(&str)) {
+    Family::BOTH.iter().for_each(|family| each(&family.to_string()));
 }
 
-/// Kubernetes names architectures as Go does.
+/// Kubernetes uses Go's names of architectures.
 fn go_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

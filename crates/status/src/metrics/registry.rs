@@ -1,11 +1,11 @@
-//! Counters, gauges and histograms with a fixed set of labels, by name.
+//! Counters, gauges and histograms with fixed labels, by name.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::text::Page;
 
-/// What is fixed about a metric from the start.
+/// The fixed properties of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
     pub name: &'static str,
@@ -18,12 +18,12 @@ pub struct Descriptor {
 pub enum Kind {
     Counter,
     Gauge,
-    /// With the upper bounds of its buckets, ascending; what lies above them all is added by itself.
+    /// With the upper bounds of its buckets, ascending; the bucket above them is implicit.
     Histogram(Arc<[f64]>),
 }
 
 impl Kind {
-    /// Bounds that begin with `first` and double `count - 1` times.
+    /// `count` bounds that start with `first` and double.
     pub(crate) fn doubling(first: f64, count: i32) -> Self {
         Self::Histogram((0..count).map(|power| first * 2f64.powi(power)).collect())
     }
@@ -49,9 +49,9 @@ struct Shared {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Value {
-    /// The count or level; for a histogram the sum of what was observed.
+    /// The value; for a histogram the sum of all observations.
     pub(crate) number: f64,
-    /// How many observations fell into each bucket; one more for those above all bounds.
+    /// The number of observations in each bucket; one more for those above all bounds.
     pub(crate) buckets: Box<[u64]>,
 }
 
@@ -64,7 +64,7 @@ impl Metric {
         &self.0.descriptor
     }
 
-    /// Makes the series visible before anything happened.
+    /// Creates the series with value 0.
     pub(crate) fn announce(&self, labels: &[&str]) {
         self.update(labels, |_| ());
     }
@@ -86,7 +86,7 @@ impl Metric {
         });
     }
 
-    /// Forgets all series, for a metric whose labels change as a whole.
+    /// Removes all series, for a metric whose labels change as a whole.
     pub(crate) fn clear(&self) {
         self.series().clear();
     }
@@ -106,10 +106,10 @@ impl Metric {
     }
 
     fn series(&self) -> MutexGuard<'_, BTreeMap<Vec<String>, Value>> {
-        self.0.series.lock().expect("nobody panics while changing a metric")
+        self.0.series.lock().expect("the lock is not poisoned")
     }
 
-    /// A metric without labels that nobody has touched is 0; one with labels says nothing.
+    /// A metric without labels starts with 0; one with labels starts without series.
     fn write(&self, page: &mut Page) {
         if self.0.descriptor.labels.is_empty() {
             self.announce(&[]);
@@ -126,7 +126,7 @@ impl Metric {
 #[derive(Debug, Default)]
 pub struct Registry(BTreeMap<&'static str, Metric>);
 
-/// A metric whose series are made when somebody looks, and not kept.
+/// A metric whose series are computed on each scrape, and not stored.
 pub(crate) struct Computed<'a> {
     pub(crate) descriptor: &'a Descriptor,
     pub(crate) series: Vec<(Vec<String>, f64)>,
@@ -145,7 +145,7 @@ impl Registry {
         self.0.values().map(Metric::descriptor)
     }
 
-    /// The page in the text format, metrics in the order of their names.
+    /// The page in the text format, ordered by name.
     pub(crate) fn render(&self, computed: Vec<Computed<'_>>) -> String {
         let mut computed: BTreeMap<&str, Computed<'_>> =
             computed.into_iter().map(|it| (it.descriptor.name, it)).collect();

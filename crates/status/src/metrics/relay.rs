@@ -1,10 +1,10 @@
-//! The metrics of userspace mode, in which the daemon carries connections itself.
+//! The metrics of userspace mode, in which the daemon relays connections itself.
 
 use super::own::SERVICE;
 use super::registry::{Descriptor, Kind, Metric, Registry};
 use crate::traffic::Relayed;
 
-/// A metric, and which number it shows.
+/// A metric, and the number that it exports.
 type Shown = (Metric, fn(Relayed) -> u64);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl RelayMetrics {
             "portolan_relay_connections",
             Kind::Gauge,
             &[],
-            "Connections and UDP clients that the daemon carries now, in userspace mode.",
+            "Active connections and UDP associations of the relay, in userspace mode.",
         );
         let mut count = |name, help| add(name, Kind::Counter, SERVICE, help);
         let of_services: [Shown; 4] = [
@@ -30,15 +30,15 @@ impl RelayMetrics {
                 |relayed| relayed.dial_errors,
             ),
             (
-                count("portolan_relay_retries_total", "Further endpoints that were asked because one did not answer."),
+                count("portolan_relay_retries_total", "Dials to a further endpoint because one did not answer."),
                 |relayed| relayed.retries,
             ),
             (
-                count("portolan_relay_failed_connections_total", "Clients turned away because no endpoint answered."),
+                count("portolan_relay_failed_connections_total", "Clients rejected because no endpoint answered."),
                 |relayed| relayed.failed,
             ),
             (
-                count("portolan_relay_waits_total", "How often clients had to wait because the daemon was full."),
+                count("portolan_relay_waits_total", "How often clients waited because of the connection limit."),
                 |relayed| relayed.waits,
             ),
         ];

@@ -1,4 +1,4 @@
-//! Making the page: what is kept, and what is found out when somebody looks.
+//! Renders the page: stored metrics, and those that are computed on each scrape.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,13 +17,14 @@ use crate::fold::Fold;
 use crate::traffic::{Counters, READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits, Volume};
 
 const OTHERS: &str = "(others)";
-/// Which policy it is, and whether it is the one on traffic from inside.
+/// The policy, and whether it applies to internal traffic.
 const POLICIES: [(&str, bool); 2] = [("internal", true), ("external", false)];
 
-/// Tells what is better asked than reported, such as whether a connection still stands. It runs before each page.
+/// Updates metrics that are better read than reported, such as whether a connection is up. It runs before each
+/// scrape.
 pub type BeforeScrape = Arc<dyn Fn(&Metrics) + Send + Sync>;
 
-/// Everything that is looked at for one page.
+/// Everything that a scrape needs.
 pub(crate) struct Scrape {
     metrics: Arc<Metrics>,
     plan: Arc<Mutex<Plan>>,
@@ -52,14 +53,14 @@ impl Scrape {
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
     }
 
-    /// May take as long as reading the kernel's counters; two who ask at once wait for one reading.
+    /// May take as long as reading the kernel's counters; concurrent scrapes wait for one read.
     pub(crate) fn page(&self) -> String {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        before.iter().for_each(|tell| tell(&self.metrics));
+        before.iter().for_each(|callback| callback(&self.metrics));
         self.count_process();
-        let plan = self.plan.lock().expect("nobody panics while publishing a plan").clone();
+        let plan = self.plan.lock().expect("the lock is not poisoned").clone();
         self.metrics.count_plan(&plan);
-        // Should a reader of traffic panic, the figures from before are as good as after an error.
+        // If a reader of traffic panics, the previous values are kept, as after an error.
         let mut cache = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut cache);
         self.metrics.registry.render(self.metrics.computed(&cache.traffic))
@@ -68,7 +69,7 @@ impl Scrape {
     fn count_process(&self) {
         match Process::read() {
             Ok(process) => self.metrics.generic.set_process(&process),
-            Err(error) => tracing::debug!("{error:#}; the process_ metrics stay as they are"),
+            Err(error) => tracing::debug!("{error:#}; the process_ metrics are not updated"),
         }
     }
 
@@ -87,7 +88,7 @@ impl Scrape {
                 cache.traffic.update(sample);
             }
             Err(error) => {
-                tracing::warn!("reading traffic from the kernel: {error:#}; /metrics shows the last figures");
+                tracing::warn!("reading traffic from the kernel: {error:#}; /metrics shows the previous values");
                 self.metrics.own.traffic_read_failures.add(&[], 1.0);
             }
         }
@@ -102,8 +103,8 @@ impl Scrape {
 }
 
 impl Metrics {
-    /// What the plan says about the size of the cluster and about this node. Costs as much as the cluster is large,
-    /// and so is left to the moment that somebody looks.
+    /// The metrics about the size of the cluster and about this node. The cost follows the size of the cluster, so
+    /// that they are computed on each scrape and not on each sync.
     fn count_plan(&self, plan: &Plan) {
         self.own.services.set(&[], plan.facts().services.len() as f64);
         for family in Family::BOTH {
@@ -139,7 +140,7 @@ fn n_endpoints(plan: &Plan, family: Family) -> usize {
     slices.filter(|slice| slice.family == family).map(|slice| slice.endpoints.len()).sum()
 }
 
-/// Whether somebody is refused for want of endpoints here, by the policy on traffic from inside or from outside.
+/// Whether traffic is refused for lack of local endpoints, under the internal or the external policy.
 fn lacks_local(port: &ServicePlan, is_internal: bool) -> bool {
     let by_policy = port.frontends.iter().filter(|it| (it.kind == FrontendKind::ClusterIp) == is_internal);
     let lacks = Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints));
@@ -152,7 +153,7 @@ fn compute(metric: &Metric, series: Vec<(Vec<String>, u64)>) -> Computed<'_> {
     Computed { descriptor: metric.descriptor(), series }
 }
 
-/// A page must not hold a series twice, whatever the sample says.
+/// A page must not contain a series twice, whatever the sample contains.
 fn summed(series: impl Iterator<Item = (Vec<String>, u64)>) -> Vec<(Vec<String>, u64)> {
     let mut sums = BTreeMap::new();
     series.for_each(|(labels, count)| *sums.entry(labels).or_insert(0) += count);

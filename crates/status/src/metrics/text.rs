@@ -10,7 +10,7 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 pub(crate) struct Page(String);
 
 impl Page {
-    /// A family without series is left out: it has nothing to say.
+    /// A family without series is omitted.
     pub(crate) fn family(&mut self, descriptor: &Descriptor, series: impl FnOnce(&mut FamilyText<'_>)) {
         let start = self.0.len();
         let Descriptor { name, help, kind, .. } = descriptor;
@@ -24,7 +24,7 @@ impl Page {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("a string takes all that is written");
+        writeln!(self.0, "{line}").expect("writing to a string cannot fail");
     }
 
     pub(crate) fn finish(self) -> String {
@@ -46,7 +46,7 @@ impl FamilyText<'_> {
         }
     }
 
-    /// Buckets are cumulative, and the last one holds everything.
+    /// Buckets are cumulative, and the last one contains everything.
     fn histogram(&mut self, pairs: &[String], bounds: &[f64], value: &Value) {
         let mut count = 0;
         for (bound, observed) in bounds.iter().chain([&f64::INFINITY]).zip(&value.buckets) {
@@ -77,7 +77,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Help may hold quotes as they are; labels may not.
+/// Quotes are escaped in labels, but not in help.
 fn escape(text: &str, is_label: bool) -> String {
     let escaped = text.replace('\\', "\\\\").replace('\n', "\\n");
     if is_label { escaped.replace('"', "\\\"") } else { escaped }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_without_series_leave_no_trace() {
+    fn a_metric_without_series_is_omitted() {
         assert_eq!(page(Kind::Counter, &["name"], |_| ()), "");
         assert_eq!(page(Kind::Counter, &[], |_| ()).lines().last(), Some("it 0"));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::process::Output;
 
-use portolan_kernel::nftables::Family;
+use portolan_model::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
 use crate::place::{Outcome, RemovalError};
@@ -14,8 +14,8 @@ use crate::tables::{LOCK_SECONDS, output_of};
 /// Whether the kernel has any legacy table in this network namespace. Reading the list creates none.
 pub(super) fn is_in_use(family: Family) -> Result<bool, RemovalError> {
     let path = match family {
-        Family::Ip => "/proc/thread-self/net/ip_tables_names",
-        Family::Ip6 => "/proc/thread-self/net/ip6_tables_names",
+        Family::V4 => "/proc/thread-self/net/ip_tables_names",
+        Family::V6 => "/proc/thread-self/net/ip6_tables_names",
     };
     match std::fs::read_to_string(path) {
         Ok(names) => Ok(TABLES.iter().any(|table| names.lines().any(|name| name == *table))),
@@ -60,7 +60,7 @@ fn script(removal: &Removal<String>) -> String {
 
 /// Runs `iptables-legacy-save` and the like, without a shell.
 fn run(family: Family, what: &str, flags: &[&str], input: &str) -> Outcome<String> {
-    let base = if family == Family::Ip { "iptables" } else { "ip6tables" };
+    let base = if family == Family::V4 { "iptables" } else { "ip6tables" };
     let program = format!("{base}-legacy-{what}");
     let output = match output_of(&program, flags, input) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => unnamed(base, what, flags, input),

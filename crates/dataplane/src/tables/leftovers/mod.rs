@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use chains::{Removal, Table};
-use portolan_kernel::nftables::{Family as TableFamily, Nftables};
+use portolan_kernel::nftables::Nftables;
 use portolan_model::Family;
 
 use super::{Layout, Variant};
@@ -31,18 +31,13 @@ impl ServiceChains {
         each.map(|(variant, family)| Box::new(Self { mode, variant, family }) as Box<dyn Place>).collect()
     }
 
-    fn table_family(&self) -> TableFamily {
-        if self.family == Family::V4 { TableFamily::Ip } else { TableFamily::Ip6 }
-    }
-
     fn owned_layout<'a>(&self, owned: Option<&'a Owned>) -> Option<&'a Layout> {
         let (variant, layout) = owned?.chains.as_ref()?;
         (*variant == self.variant).then_some(layout)
     }
 
     fn nft_tables(&self, handle: &mut Nftables) -> Outcome<Vec<Table<u64>>> {
-        netfilter::tables(handle, self.table_family())
-            .map_err(|error| RemovalError::new(format!("reading {self}"), error))
+        netfilter::tables(handle, self.family).map_err(|error| RemovalError::new(format!("reading {self}"), error))
     }
 }
 
@@ -66,14 +61,14 @@ impl Place for ServiceChains {
         let layout = self.owned_layout(owned);
         Ok(match self.variant {
             Variant::Nft => found(&sparing(layout, self.nft_tables(&mut open()?)?)),
-            Variant::Legacy => found(&sparing(layout, legacy::tables(self.table_family())?)),
+            Variant::Legacy => found(&sparing(layout, legacy::tables(self.family)?)),
         })
     }
 
     fn is_ours(&self) -> Outcome<bool> {
         Ok(match self.variant {
             Variant::Nft => self.nft_tables(&mut open()?)?.iter().any(Table::is_ours),
-            Variant::Legacy => legacy::tables(self.table_family())?.iter().any(Table::is_ours),
+            Variant::Legacy => legacy::tables(self.family)?.iter().any(Table::is_ours),
         })
     }
 
@@ -83,13 +78,13 @@ impl Place for ServiceChains {
             Variant::Nft => {
                 let mut handle = open()?;
                 let removals = removals(&sparing(layout, self.nft_tables(&mut handle)?));
-                netfilter::remove_chains(&mut handle, self.table_family(), &removals)
+                netfilter::remove_chains(&mut handle, self.family, &removals)
                     .map_err(|error| RemovalError::new(format!("removing {self}"), error))?;
                 self.note(&removals, report);
             }
             Variant::Legacy => {
-                let removals = removals(&sparing(layout, legacy::tables(self.table_family())?));
-                legacy::remove_chains(self.table_family(), &removals)?;
+                let removals = removals(&sparing(layout, legacy::tables(self.family)?));
+                legacy::remove_chains(self.family, &removals)?;
                 self.note(&removals, report);
             }
         }

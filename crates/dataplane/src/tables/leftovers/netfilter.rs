@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use portolan_kernel::nftables::{Batch, Expression, Family, Nftables, Verdict};
+use portolan_kernel::nftables::{Batch, Expression, Nftables, Verdict};
+use portolan_model::Family;
 
 use super::chains::{Removal, Rule, TABLES, Table};
 use crate::Error;

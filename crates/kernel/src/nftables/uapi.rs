@@ -1,4 +1,4 @@
-//! The kernel's numbers, from `linux/netfilter/nf_tables.h` and `nfnetlink.h`.
+//! Constants of `linux/netfilter/nf_tables.h` and `nfnetlink.h`.
 
 /// Message types carry the subsystem in their upper byte.
 pub(super) const SUBSYSTEM: u16 = 10;
@@ -33,7 +33,7 @@ pub(super) mod message {
 
 pub(super) const BATCH_GENERATION: u16 = 1;
 pub(super) const GENERATION_ID: u16 = 1;
-/// Names of objects that we never write, but others may.
+/// Names of objects that only other programs write.
 pub(super) const OBJECT_NAME: u16 = 2;
 pub(super) const FLOWTABLE_NAME: u16 = 2;
 /// Members of a list.

@@ -1,10 +1,10 @@
-//! Addresses and ranges as kube-proxy reads them: numbers with leading zeros are decimal, host bits are cut off.
+//! Addresses and ranges as kube-proxy parses them: numbers with leading zeros are decimal, and host bits are cleared.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 
-/// An address; an IPv4 address written as an IPv6 one is an IPv4 address.
+/// An address; an IPv4-mapped IPv6 address becomes an IPv4 address.
 pub fn parse_address(text: &str) -> Option<IpAddr> {
     match text.parse::<IpAddr>() {
         Ok(address) => Some(address.to_canonical()),
@@ -17,13 +17,13 @@ fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(numbers).ok().map(Ipv4Addr::from)
 }
 
-/// Digits only, and not so many that nobody can have meant it.
+/// A decimal number of at most nine digits.
 fn number(text: &str) -> Option<u16> {
     let is_plain = (1..=9).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit());
     if is_plain { text.parse::<u32>().ok()?.try_into().ok() } else { None }
 }
 
-/// A range, with the host bits cut off.
+/// A range, with its host bits cleared.
 pub fn parse_range(text: &str) -> Option<IpNet> {
     let (address, length) = text.split_once('/')?;
     let length = u8::try_from(number(length)?).ok()?;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leading_zeros_and_host_bits_are_forgiven() {
+    fn leading_zeros_and_host_bits_are_accepted() {
         for (text, meant) in [
             ("010.001.0.0/16", "10.1.0.0/16"),
             ("10.0.0.1/8", "10.0.0.0/8"),
