@@ -82,8 +82,12 @@ impl Access {
     }
 }
 
-/// A plugin is a program that is run and waited for, which must not keep the watches waiting.
+/// A plugin is a program that is run and waited for, which must not keep the watches waiting. Files are read at once: a
+/// thread for them would cost memory for as long as the daemon runs.
 async fn load(credentials: Credentials) -> Result<Login, AccessError> {
+    if !credentials.has_plugin() {
+        return credentials.load();
+    }
     let loaded = tokio::task::spawn_blocking(move || credentials.load()).await;
     loaded.unwrap_or_else(|failure| Err(AccessError::Interrupted { reason: failure.to_string() }))
 }

@@ -75,6 +75,10 @@ impl Credentials {
         Ok(Login { server, tls, headers, is_from_plugin, expires: issued.expires })
     }
 
+    pub(super) fn has_plugin(&self) -> bool {
+        self.selected().is_ok_and(|selected| selected.user.exec.is_some())
+    }
+
     /// The cluster and the user, without the files that they name.
     pub(super) fn selected(&self) -> Result<Selected, AccessError> {
         let mut selected = match (&self.kubeconfig, &self.master) {

@@ -154,7 +154,7 @@ pub(super) fn read(path: &Path) -> Result<Selected, AccessError> {
     let place = format!("kubeconfig {}", path.display());
     let failed = |reason: String| AccessError::File { place: place.clone(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot read: {error}")))?;
-    let documents = parse(&text).map_err(failed)?;
+    let documents = parse(text.trim_start_matches('\u{feff}')).map_err(failed)?;
     let mut selected = select(documents, &place)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     selected.cluster.make_absolute(folder);
@@ -173,7 +173,8 @@ fn explained(text: &str, error: &serde_saphyr::Error) -> String {
     let message = without_values(&error.without_snippet().to_string());
     let Some(location) = error.location() else { return message };
     let (line, column) = (location.line() as usize, location.column() as usize);
-    let before: String = text.lines().nth(line.saturating_sub(1)).unwrap_or("").chars().take(column - 1).collect();
+    let before: String =
+        text.lines().nth(line.saturating_sub(1)).unwrap_or("").chars().take(column.saturating_sub(1)).collect();
     let before = before.trim_end_matches(|it: char| !it.is_alphanumeric());
     let field = before.rsplit(|it: char| !it.is_alphanumeric() && it != '-').next().unwrap_or("");
     if field.is_empty() { format!("line {line}: {message}") } else { format!("line {line}, {field}: {message}") }
