@@ -57,8 +57,8 @@ pub enum Error {
     #[error("{program} ended, or was not ready in time; it said last:\n{said}")]
     NotReady { program: String, said: String },
 
-    #[error("cannot speak to the API server by {}: {reason}", path.display())]
-    Kubeconfig { path: PathBuf, reason: String },
+    #[error("cannot use {} as the certificate of the API server: {reason}", path.display())]
+    Authority { path: PathBuf, reason: String },
 
     #[error("the API server refused {what} with {code}: {reason}")]
     Refused { what: String, code: u16, reason: String },

@@ -1,83 +1,24 @@
-//! Who we are to the server: kubeconfig, service account, plugins, and what happens when they change.
+//! Credentials of the client: kubeconfig, service account, plugins, and what happens when they change.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use portolan_model::ServiceName;
 use portolan_source::cluster::{Cluster, ClusterOptions, EventKind, InCluster, Tuning};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
+use crate::authority::{Authority, kubeconfig};
 use crate::fake::Fake;
 use crate::follower::{Follower, options, service, tuning};
 use crate::world::{self, Cut, World};
 
-/// Signs certificates for one test.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let mut parameters = CertificateParams::default();
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.distinguished_name.push(DnType::CommonName, name);
-        Self(CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// A certificate for this machine, good until the end of a year.
-    fn issue(&self, until: i32) -> (rcgen::Certificate, KeyPair) {
-        let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        (parameters.not_before, parameters.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(until, 12, 31));
-        let key = KeyPair::generate().unwrap();
-        (parameters.signed_by(&key, &self.0).unwrap(), key)
-    }
-
-    /// A server that shows such a certificate, and asks for one if clients are signed by somebody.
-    fn server(&self, until: i32, clients: Option<&Self>) -> TlsAcceptor {
-        let (certificate, key) = self.issue(until);
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let builder = match clients {
-            None => ServerConfig::builder().with_no_client_auth(),
-            Some(authority) => {
-                let mut roots = RootCertStore::empty();
-                roots.add(CertificateDer::from(authority.0.der().to_vec())).unwrap();
-                let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build().unwrap();
-                ServerConfig::builder().with_client_cert_verifier(verifier)
-            }
-        };
-        let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-        TlsAcceptor::from(Arc::new(config))
-    }
-}
-
-/// A kubeconfig in a folder, as JSON, which is YAML.
-fn kubeconfig(folder: &Path, cluster: Value, user: Value) -> PathBuf {
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": user}],
-    });
-    let path = folder.join("kubeconfig");
-    fs::write(&path, config.to_string()).unwrap();
-    path
-}
-
-fn plain(fake: &Fake) -> Value {
+pub(crate) fn plain(fake: &Fake) -> Value {
     json!({"server": format!("http://{}", fake.address)})
 }
 
 /// Ends all watches and changes something, and waits until we know.
-async fn interrupt(fake: &Fake, follower: &Follower, name: &str) {
+pub(crate) async fn interrupt(fake: &Fake, follower: &Follower, name: &str) {
     fake.change(|world| {
         world.cut(Cut::Abrupt);
         world.put(world::service(name, "10.96.0.9"));
@@ -200,7 +141,7 @@ async fn master_wins_over_the_kubeconfig() {
     Follower::start(options, tuning()).ready().await;
 }
 
-fn refusal(options: ClusterOptions, tuning: Tuning) -> String {
+pub(crate) fn refusal(options: ClusterOptions, tuning: Tuning) -> String {
     let started = Cluster::start_tuned(options, tuning, &tokio::runtime::Handle::current(), || ());
     started.err().expect("it cannot start").to_string()
 }

@@ -28,7 +28,11 @@ pub(crate) struct Fake {
 
 impl Fake {
     pub(crate) async fn start(world: World) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1:0", world).await
+    }
+
+    pub(crate) async fn start_at(address: &str, world: World) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let fake = Self {
             address: listener.local_addr().unwrap(),
             world: Arc::new(Mutex::new(world)),
@@ -68,6 +72,7 @@ impl Fake {
         loop {
             let (socket, _) = listener.accept().await.unwrap();
             let fake = self.clone();
+            self.world().connections += 1;
             if self.world().down {
                 continue;
             }

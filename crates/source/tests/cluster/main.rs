@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod access;
+mod authority;
 mod fake;
+mod fields;
 mod follower;
 mod names;
 mod objects;
+mod plugins;
 mod protobuf;
 mod sequences;
 mod watching;

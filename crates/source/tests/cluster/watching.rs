@@ -100,6 +100,7 @@ async fn a_server_without_initial_events_is_asked_for_pages() {
         let follower = Follower::of(&fake);
         assert_eq!(follower.ready().await.services.len(), 2);
         assert_eq!(fake.world().asked("continue=1"), 2, "the second page of Services and of slices");
+        assert_eq!(fake.world().connections, 4, "one for each resource, whatever is asked on it");
         fake.change(|world| world.put(world::service("new", "10.96.0.3")));
         follower.until("a new Service", |it| service(it, "new").is_some()).await;
     }

@@ -46,6 +46,8 @@ pub(crate) struct World {
     /// How often all connections were cut, and how the last time.
     pub(crate) cuts: (u64, Cut),
     pub(crate) requests: Vec<Seen>,
+    /// How many were accepted since the start.
+    pub(crate) connections: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +77,7 @@ impl Default for World {
             lists: BTreeMap::new(),
             cuts: (0, Cut::Clean),
             requests: Vec::new(),
+            connections: 0,
         }
     }
 }

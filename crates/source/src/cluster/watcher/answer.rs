@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 
 use super::{Ended, Watcher};
+use crate::cluster::client::Body;
 use crate::cluster::messages::Status;
 use crate::cluster::wire::Encoding;
 

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 
 use super::{Ended, Watcher};
+use crate::cluster::client::Body;
 use crate::cluster::facts::{Listing, complain_of_broken};
 use crate::cluster::wire::{Encoding, List};
 
