@@ -8,7 +8,7 @@ use super::registry::{Descriptor, Kind, Metric, Registry};
 use crate::traffic::TrafficSample;
 
 #[derive(Debug)]
-pub(crate) struct IptablesMetrics {
+pub(crate) struct RuleMetrics {
     rules: Metric,
     written: Metric,
     failures: Metric,
@@ -17,7 +17,7 @@ pub(crate) struct IptablesMetrics {
     loopback_accepted: Metric,
 }
 
-impl IptablesMetrics {
+impl RuleMetrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let mut add = |name, kind, labels, help| registry.register(Descriptor { name, kind, labels, help });
         let by_table: &[&str] = &["ip_family", "table"];
@@ -73,14 +73,14 @@ impl Metrics {
     /// The number of rules in a table, and the number that the last change wrote.
     pub fn iptables_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
         let labels = [&*family.to_string(), table];
-        self.iptables.rules.set(&labels, rules as f64);
-        self.iptables.written.set(&labels, written as f64);
+        self.rules.rules.set(&labels, rules as f64);
+        self.rules.written.set(&labels, written as f64);
     }
 
     /// The number of refused changes since the start.
     pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
         let labels = [&*family.to_string()];
-        self.iptables.failures.set(&labels, whole as f64);
-        self.iptables.partial_failures.set(&labels, partial as f64);
+        self.rules.failures.set(&labels, whole as f64);
+        self.rules.partial_failures.set(&labels, partial as f64);
     }
 }
