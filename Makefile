@@ -43,7 +43,7 @@ test-cluster: packages root
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
 fuzz: packages
-	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test names made_up -- --nocapture
+	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test dns made_up -- --nocapture
 
 check: packages components
 	$(CARGO) fmt --all --check

@@ -1,9 +1,12 @@
 //! Every scenario file, four times: as golden objects, by the tracers, on a kernel that fails, and with real packets.
 
+mod likeness;
 mod live;
 mod mode;
+mod shadow;
 #[path = "../support/mod.rs"]
 mod support;
+mod takeover;
 
 use std::sync::Arc;
 
