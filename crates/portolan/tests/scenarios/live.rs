@@ -23,7 +23,11 @@ pub(crate) fn check_steps<M: Mode>(
 }
 
 /// Syncs, and compares the kernel with the plan.
-pub(crate) fn program<M: Mode>(lab: &Lab, reconciler: &mut Reconciler<M, M::Kernel>, plan: &Plan) -> Result<(), String> {
+pub(crate) fn program<M: Mode>(
+    lab: &Lab,
+    reconciler: &mut Reconciler<M, M::Kernel>,
+    plan: &Plan,
+) -> Result<(), String> {
     let node = lab.host(topology::NODE);
     let held = node.run(|| reconciler.sync(plan, Trust::Memory).and_then(|_| reconciler.kernel_mut().read()));
     let held = held.map_err(|error| error.to_string())?;

@@ -26,11 +26,10 @@ pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
         session
     }
 
-    /// The plan of each step of a scenario, with the steps played so many times, twice at most.
+    /// The plan of each step of a scenario, with the steps played so many times.
     fn plans(scenario: &Scenario, rounds: usize) -> Vec<Plan> {
         let mut session = Self::session(scenario);
-        let facts = facts(scenario);
-        facts.iter().take(rounds * scenario.steps.len()).map(|snapshot| session.follow(snapshot).clone()).collect()
+        facts(scenario, rounds).iter().map(|snapshot| session.follow(snapshot).clone()).collect()
     }
 
     /// What a scenario's line means in this mode: the fate that it gives for the mode, or the one for all modes.

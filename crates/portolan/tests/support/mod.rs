@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use clap::Parser;
 use portolan::flags::{Cli, Command, RenderFlags};
@@ -110,21 +110,33 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.into_iter().filter(|scenario| scenario.name.contains(&wanted)).collect()
 }
 
-/// The facts of each step of a scenario, with the steps played twice.
-type Facts = Arc<[Snapshot]>;
-
-/// Facts are the same in every mode, and reading YAML is most of the work of a test without a kernel. So they are read
-/// once for all tests of a program.
-pub(crate) fn facts(scenario: &Scenario) -> Facts {
-    static READ: Mutex<BTreeMap<String, Arc<OnceLock<Facts>>>> = Mutex::new(BTreeMap::new());
-    let entry = READ.lock().expect("no reader panics with it").entry(scenario.name.clone()).or_default().clone();
-    entry.get_or_init(|| read_facts(scenario)).clone()
+/// What is read of a scenario so far: its steps, played again and again.
+struct Reader {
+    session: Session,
+    read: Vec<Snapshot>,
 }
 
-fn read_facts(scenario: &Scenario) -> Facts {
-    let mut session = Session::new(scenario);
-    let steps = scenario.steps.iter().chain(&scenario.steps);
-    steps.map(|step| session.read(&scenario.name, &step.objects)).collect()
+impl Reader {
+    fn of(scenario: &Scenario) -> Arc<Mutex<Reader>> {
+        static READERS: Mutex<BTreeMap<String, Arc<Mutex<Reader>>>> = Mutex::new(BTreeMap::new());
+        let mut readers = READERS.lock().expect("no test panics with it");
+        let reader = || Arc::new(Mutex::new(Reader { session: Session::new(scenario), read: Vec::new() }));
+        readers.entry(scenario.name.clone()).or_insert_with(reader).clone()
+    }
+
+    fn facts(&mut self, scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
+        let count = rounds * scenario.steps.len();
+        for step in scenario.steps.iter().cycle().take(count).skip(self.read.len()) {
+            self.read.push(self.session.read(&scenario.name, &step.objects));
+        }
+        self.read[..count].to_vec()
+    }
+}
+
+/// The facts of each step of a scenario, with the steps played so many times. They are the same in every mode, and
+/// reading YAML is most of the work of a test without a kernel, so they are read once for all tests of a program.
+pub(crate) fn facts(scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
+    Reader::of(scenario).lock().expect("every scenario can be read").facts(scenario, rounds)
 }
 
 /// Runs a check on every scenario, several at a time, and reports all that fail.
