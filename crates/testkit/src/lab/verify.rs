@@ -15,6 +15,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SILENT_FOR: Duration = Duration::from_millis(300);
 /// With up to ten endpoints and a fair choice, this many tries for each miss one with a chance below one in a million.
 const TRIES_PER_ENDPOINT: usize = 16;
+/// A step does not require that every endpoint answers, only that no other does. With session affinity one endpoint gets
+/// all packets of a client, so that more tries would show nothing new.
+const TRIES_PER_ENDPOINT_OF_A_STEP: usize = 4;
 
 impl Lab {
     /// Verifies the packets of one step, with every endpoint that they mention served before the first is sent; the
@@ -26,7 +29,10 @@ impl Lab {
     pub fn verify_all(&self, packets: &[PacketLine]) -> Result<(), String> {
         packets.iter().try_for_each(|packet| self.serve_endpoints(packet, &visible(packet)))?;
         let (silent, answered): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| expects_silence(packet));
-        let failure = |packet: &PacketLine| self.verify(packet).err().map(|reason| (packet.line_number, reason));
+        let failure = |packet: &PacketLine| {
+            let outcome = self.verify_within(packet, TRIES_PER_ENDPOINT_OF_A_STEP);
+            outcome.err().map(|reason| (packet.line_number, reason))
+        };
         let mut failures: Vec<(usize, String)> = thread::scope(|scope| {
             let silences: Vec<_> = silent.into_iter().map(|packet| scope.spawn(move || failure(packet))).collect();
             let failures: Vec<_> = answered.into_iter().filter_map(failure).collect();
@@ -42,9 +48,13 @@ impl Lab {
     /// endpoints. A packet that is forwarded to several endpoints is sent until each has answered, or for a fair
     /// number of tries; all outcomes are returned, for callers that check how the packets are spread.
     pub fn verify(&self, packet: &PacketLine) -> Result<Vec<Outcome>, String> {
+        self.verify_within(packet, TRIES_PER_ENDPOINT)
+    }
+
+    fn verify_within(&self, packet: &PacketLine, tries_per_endpoint: usize) -> Result<Vec<Outcome>, String> {
         let expected = visible(packet);
         self.serve_endpoints(packet, &expected)?;
-        let outcomes = self.send(packet, &expected);
+        let outcomes = self.send(packet, &expected, tries_per_endpoint);
         match check(&expected, packet.source.address, &outcomes) {
             Ok(()) => Ok(outcomes),
             Err(reason) => Err(about(packet, &reason)),
@@ -60,7 +70,7 @@ impl Lab {
     }
 
     /// Sends until every endpoint has answered or one packet has no answer.
-    fn send(&self, packet: &PacketLine, expected: &Expected) -> Vec<Outcome> {
+    fn send(&self, packet: &PacketLine, expected: &Expected, tries_per_endpoint: usize) -> Vec<Outcome> {
         let timeout = if matches!(expected, Expected::Drop(_)) { SILENT_FOR } else { ANSWER_WITHIN };
         let endpoints = endpoints_of(expected);
         let mut outcomes = Vec::new();
@@ -68,7 +78,7 @@ impl Lab {
             let outcome = self.probe(&packet.source, packet.destination, packet.protocol, timeout);
             let answered = matches!(outcome, Outcome::Answered { .. });
             outcomes.push(outcome);
-            let enough = outcomes.len() >= TRIES_PER_ENDPOINT * endpoints.len();
+            let enough = outcomes.len() >= tries_per_endpoint * endpoints.len();
             if !answered || enough || all_answered(endpoints, &outcomes) {
                 return outcomes;
             }
