@@ -4,6 +4,8 @@
 mod changes;
 mod churn;
 mod commands;
+mod compatibility;
+mod dns;
 mod files;
 mod flows;
 mod iptables;
