@@ -46,14 +46,14 @@ pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) ->
 
 /// Who is asked: a frontend, a node port, an address of ours with nothing behind it, or nobody that we know.
 ///
-/// The drops only meet packets that fall into the moment of a change, in which a frontend has its old way and the ways
-/// are the new ones already: as in the pool chains, the client's next packet finds the new state.
+/// The drops only meet packets that fall into the moment of a change, in which a frontend has its old dispatch key
+/// and the map `ways` is the new one already: as in the pool chains, the client's next packet finds the new state.
 fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
     let mut rules = vec![
-        rule(family).way_map(VIP, SetName::Services),
-        to_node_port(family, plan).way_map(NODE_PORT, SetName::NodePorts),
-        rule(family).has_way(VIP, SetName::Services).drop(),
-        to_node_port(family, plan).has_way(NODE_PORT, SetName::NodePorts).drop(),
+        rule(family).dispatch_by(VIP, SetName::Services),
+        to_node_port(family, plan).dispatch_by(NODE_PORT, SetName::NodePorts),
+        rule(family).has_dispatch_key(VIP, SetName::Services).drop(),
+        to_node_port(family, plan).has_dispatch_key(NODE_PORT, SetName::NodePorts).drop(),
         rule(family)
             .member(&[Field::Destination], SetName::ClusterIps)
             .go_to(&refusal_name(Refusal::Reject(Reason::UnknownPort))),

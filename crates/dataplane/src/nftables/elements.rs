@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::FrontendAddress;
 
+use super::dispatch_key::DispatchKey;
 use super::sets::SetName;
-use super::way::Way;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ElementKey {
@@ -15,7 +15,7 @@ pub enum ElementKey {
     NodePort(u16, Protocol),
     Slot(IpAddr, u16, Protocol, u32),
     NodePortSlot(u16, Protocol, u32),
-    Way(Way),
+    DispatchKey(DispatchKey),
     Address(IpAddr),
     /// The same address as source and as destination.
     Hairpin(IpAddr),
@@ -60,7 +60,7 @@ impl ElementKey {
             Self::NodePort(port, protocol) => key.tail(*protocol, *port),
             Self::Slot(address, port, protocol, slot) => key.address(*address).tail(*protocol, *port).number(*slot),
             Self::NodePortSlot(port, protocol, slot) => key.tail(*protocol, *port).number(*slot),
-            Self::Way(way) => way.encode(key),
+            Self::DispatchKey(dispatch) => dispatch.encode(key),
             Self::Address(address) => key.address(*address),
             Self::Hairpin(address) => key.address(*address).address(*address),
             Self::Source(source) => {
@@ -99,7 +99,7 @@ impl ElementKey {
                 let (protocol, port) = reader.tail()?;
                 Self::NodePortSlot(port, protocol, reader.number()?)
             }
-            SetName::Ways => Self::Way(Way::decode(&mut reader)?),
+            SetName::Ways => Self::DispatchKey(DispatchKey::decode(&mut reader)?),
             SetName::ClusterIps | SetName::NodePortAddresses => Self::Address(reader.address()?),
             SetName::Hairpins => Self::Hairpin(reader.address()?),
             SetName::Sources => {
@@ -220,7 +220,7 @@ impl fmt::Display for ElementKey {
                 write!(formatter, "{address} . {protocol} . {port} . {slot}")
             }
             Self::NodePortSlot(port, protocol, slot) => write!(formatter, "{protocol} . {port} . {slot}"),
-            Self::Way(way) => write!(formatter, "{way}"),
+            Self::DispatchKey(key) => write!(formatter, "{key}"),
             Self::Address(address) => write!(formatter, "{address}"),
             Self::Hairpin(address) => write!(formatter, "{address} . {address}"),
             Self::Source(source) => {

@@ -13,6 +13,7 @@ mod chains;
 mod cleanup;
 mod codec;
 mod counts;
+mod dispatch_key;
 mod elements;
 mod fields;
 mod kinds;
@@ -27,7 +28,6 @@ mod rules;
 mod sets;
 mod simulate;
 mod trace;
-mod way;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -36,12 +36,12 @@ use portolan_model::Family;
 use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::NftablesKernel;
+pub use dispatch_key::DispatchKey;
 pub use listing::listing;
 pub use mode::MODE;
 pub use objects::{Chain, Key, Value};
 pub use rules::Rule;
 pub use sets::SetName;
-pub use way::Way;
 
 use crate::{Dataplane, Objects};
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{Hook, SetSpec, Verdict};
 use portolan_model::Family;
 
+use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
 use super::rules::Rule;
 use super::sets::SetName;
-use super::way::Way;
 
 /// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,16 +35,16 @@ pub enum Value {
     Foreign(Box<[u8]>),
 }
 
-/// The way of a frontend, with the name of its Service port as a comment.
+/// The dispatch key of a frontend, with the name of its Service port as a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
-    pub way: Way,
+    pub dispatch_key: DispatchKey,
     pub comment: Option<Arc<str>>,
 }
 
 impl Value {
-    pub(super) fn frontend(way: Way, comment: Option<Arc<str>>) -> Self {
-        Self::Frontend(Box::new(Frontend { way, comment }))
+    pub(super) fn frontend(dispatch_key: DispatchKey, comment: Option<Arc<str>>) -> Self {
+        Self::Frontend(Box::new(Frontend { dispatch_key, comment }))
     }
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Value {
             Self::Chain(chain) => write!(formatter, "{chain}"),
             Self::Verdict(verdict) => write!(formatter, " : {}", verdict_text(verdict)),
             Self::Frontend(frontend) => {
-                write!(formatter, " : {}", frontend.way)?;
+                write!(formatter, " : {}", frontend.dispatch_key)?;
                 frontend.comment.iter().try_for_each(|comment| write!(formatter, "  # {comment}"))
             }
             Self::Endpoint(address, port) => write!(formatter, " : {address} . {port}"),

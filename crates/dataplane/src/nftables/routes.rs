@@ -9,15 +9,15 @@ use portolan_model::Family;
 use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
 
 use super::chains::{Named, refusal_name, regular};
+use super::dispatch_key::{DispatchKey, Flags};
 use super::fields::{Draw, Field, NODE_PORT, VIP};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
-use super::way::{Flags, Way};
 
 /// Slots of the local pool begin here, so that both pools of a frontend fit into one map.
 pub(super) const LOCAL_OFFSET: u32 = 65_536;
 
-/// Everything by which one frontend's way differs from another's.
+/// Everything by which one frontend's chains differ from another's.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub(super) family: Family,
@@ -35,9 +35,9 @@ impl Shape<'_> {
     }
 
     /// The same as numbers, by which the frontend's element leads to its chain.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn dispatch_key(&self) -> DispatchKey {
         let size = |pool| if self.routes.use_pool(pool) { self.size(pool) as u32 } else { 0 };
-        Way::new(self.routes, self.flags, size(Pool::Cluster), size(Pool::Local))
+        DispatchKey::new(self.routes, self.flags, size(Pool::Cluster), size(Pool::Local))
     }
 
     /// The chain that the frontend's element leads to.
@@ -48,7 +48,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The names of all chains on the way that are not there anyway, without building them.
+    /// The names of all chains that the frontend needs and that not every node has, without building them.
     pub(super) fn chains(&self) -> Vec<(Arc<str>, Part)> {
         let mut chains = Vec::new();
         if self.flags.has_sources {

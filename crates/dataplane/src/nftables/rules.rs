@@ -8,10 +8,10 @@ use portolan_kernel::nftables::{
 };
 use portolan_model::{Family, IpNet};
 
+use super::dispatch_key::PADDING;
 use super::elements::octets;
 use super::fields::{Draw, ENDPOINT, Field, VIP, join, load_from};
 use super::sets::{PAIR, SetName};
-use super::way::PADDING;
 
 /// Two rules are the same when the kernel does the same for both.
 #[derive(Clone, Debug)]
@@ -74,27 +74,27 @@ impl RuleBuilder {
         self.load(fields, None).step(text, [lookup]).done()
     }
 
-    /// The way that the map has for these fields is gone. `nft` up to 1.0 cannot print a lookup by what another one has
-    /// found (it aborts, and with it the listing of everybody's tables). It does print this: the way is put over the
+    /// Dispatches by the key that the map has for these fields. `nft` up to 1.0 cannot print a lookup by what another one has
+    /// found (it aborts, and with it the listing of everybody's tables). It does print this: the key is put over the
     /// fields, where `nft` still takes the second lookup for one by fields, so that the comment has to tell.
-    pub(super) fn way_map(self, fields: &[Field], set: SetName) -> Rule {
+    pub(super) fn dispatch_by(self, fields: &[Field], set: SetName) -> Rule {
         let shown =
             if self.family == Family::V4 { join(VIP, self.family) } else { Field::Destination.text(self.family) };
         let text = format!("{shown} vmap @{}", SetName::Ways.name());
         let find = lookup(SetName::Ways, BEHIND_PADDING, Some(Register::VERDICT));
-        let rule = self.find_way(fields, set).step(text, [find]).done();
+        let rule = self.find_dispatch_key(fields, set).step(text, [find]).done();
         Rule { comment: Some(format!("by map {}", set.name())), ..rule }
     }
 
-    /// Goes on only if the map has a way for these fields.
-    pub(super) fn has_way(self, fields: &[Field], set: SetName) -> Self {
+    /// Goes on only if the map has a dispatch key for these fields.
+    pub(super) fn has_dispatch_key(self, fields: &[Field], set: SetName) -> Self {
         let text = format!("{} map @{} 0x0 [invalid type]", join(fields, self.family), set.name());
         let compare = Expression::Compare { source: FIRST, operator: Operator::Equal, value: PADDING.to_vec() };
-        self.find_way(fields, set).step(text, [compare])
+        self.find_dispatch_key(fields, set).step(text, [compare])
     }
 
-    /// Leaves the fields of a VIP frontend in the words behind the first, and then the way over them all.
-    fn find_way(self, fields: &[Field], set: SetName) -> Self {
+    /// Leaves the fields of a VIP frontend in the words behind the first, and then the dispatch key over them all.
+    fn find_dispatch_key(self, fields: &[Field], set: SetName) -> Self {
         let skipped: u32 =
             VIP.iter().filter(|field| !fields.contains(field)).map(|field| field.words(self.family)).sum();
         let key = Register(BEHIND_PADDING.0 + skipped as u8);

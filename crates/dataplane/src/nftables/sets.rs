@@ -3,17 +3,17 @@
 use portolan_kernel::nftables::{SetData, SetSpec};
 use portolan_model::Family;
 
+use super::dispatch_key::{DISPATCH_KEY, PADDED_DISPATCH_KEY};
 use super::fields::{ENDPOINT, Field, join, kinds, note};
 use super::kinds::{Kind, concatenated_length, concatenated_type};
-use super::way::{PADDED_WAY, WAY};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetName {
-    /// VIP frontend → its way.
+    /// VIP frontend → its dispatch key.
     Services,
-    /// Node port → its way.
+    /// Node port → its dispatch key.
     NodePorts,
-    /// Way → the chain that goes it.
+    /// Dispatch key → its chain. The kernel's name of this map is older than this one, and stays.
     Ways,
     /// VIP frontend and slot → endpoint.
     Endpoints,
@@ -116,12 +116,12 @@ impl SetName {
     }
 
     pub(super) fn key(self) -> Vec<Kind> {
-        if self == Self::Ways { WAY.to_vec() } else { kinds(self.fields()) }
+        if self == Self::Ways { DISPATCH_KEY.to_vec() } else { kinds(self.fields()) }
     }
 
     pub(super) fn data(self) -> Data {
         match self {
-            Self::Services | Self::NodePorts => Data::Way,
+            Self::Services | Self::NodePorts => Data::DispatchKey,
             Self::Ways | Self::Learners | Self::NodePortLearners => Data::Verdict,
             Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
             Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
@@ -187,7 +187,7 @@ impl SetName {
 pub(super) enum Data {
     None,
     Verdict,
-    Way,
+    DispatchKey,
     Endpoint,
 }
 
@@ -196,7 +196,7 @@ impl Data {
         match self {
             Self::None => SetData::None,
             Self::Verdict => SetData::Verdict,
-            Self::Way => value_spec(PADDED_WAY, family),
+            Self::DispatchKey => value_spec(PADDED_DISPATCH_KEY, family),
             Self::Endpoint => value_spec(&kinds(ENDPOINT), family),
         }
     }
@@ -205,7 +205,7 @@ impl Data {
         match self {
             Self::None => String::new(),
             Self::Verdict => " : verdict".into(),
-            Self::Way => format!(" : {}", types(PADDED_WAY, family)),
+            Self::DispatchKey => format!(" : {}", types(PADDED_DISPATCH_KEY, family)),
             Self::Endpoint => format!(" : {}", types(&kinds(ENDPOINT), family)),
         }
     }

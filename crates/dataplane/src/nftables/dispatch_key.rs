@@ -1,4 +1,4 @@
-//! The way of a frontend's packets: everything by which one Service's chains differ from another's, as plain numbers.
+//! The dispatch key of a frontend: everything by which one Service's chains differ from another's, as plain numbers.
 //!
 //! A Service's element holds these numbers, and one small map, shared by all Services, has the chain for them. If the
 //! element named the chain itself, then each new element would make the kernel check the whole table for loops again:
@@ -12,18 +12,18 @@ use super::elements::{Bytes, Reader};
 use super::kinds::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Way {
-    /// Four bits for each route, and flags: see [`Way::new`].
+pub struct DispatchKey {
+    /// Four bits for each route, and flags: see [`DispatchKey::new`].
     pub routes: u32,
     /// How many endpoints each pool has, if it is used.
     pub cluster: u32,
     pub local: u32,
 }
 
-/// What a way is as the key of the map of ways.
-pub(super) const WAY: &[Kind] = &[Kind::Bits, Kind::Size, Kind::Size];
-/// What it is as the value of a frontend, with a word in front that is always zero: see `RuleBuilder::way_map`.
-pub(super) const PADDED_WAY: &[Kind] = &[Kind::Bits, Kind::Bits, Kind::Size, Kind::Size];
+/// The parts of a dispatch key where it is the key of the map `ways`.
+pub(super) const DISPATCH_KEY: &[Kind] = &[Kind::Bits, Kind::Size, Kind::Size];
+/// The same where it is the value of a frontend, with a word in front that is always zero: see `RuleBuilder::dispatch_by`.
+pub(super) const PADDED_DISPATCH_KEY: &[Kind] = &[Kind::Bits, Kind::Bits, Kind::Size, Kind::Size];
 pub(super) const PADDING: [u8; 4] = [0; 4];
 
 const HAS_SOURCES: u32 = 0x1000;
@@ -31,7 +31,7 @@ const REMEMBERS_CLIENTS: u32 = 0x2000;
 const IS_NODE_PORT: u32 = 0x4000;
 const MASQUERADE: u32 = 8;
 
-/// The flags of a way, beside its routes.
+/// The flags of a dispatch key, beside its routes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Flags {
     pub(super) is_node_port: bool,
@@ -39,7 +39,7 @@ pub(super) struct Flags {
     pub(super) has_sources: bool,
 }
 
-impl Way {
+impl DispatchKey {
     pub(super) fn new(routes: Routes, flags: Flags, cluster: u32, local: u32) -> Self {
         let flag = |is_set, bit| if is_set { bit } else { 0 };
         let Routes { pod, node, outside } = routes;
@@ -71,7 +71,7 @@ fn route_bits(route: Route) -> u32 {
 }
 
 /// As `nft` prints it.
-impl fmt::Display for Way {
+impl fmt::Display for DispatchKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:#010x} . {} . {}", self.routes, self.cluster, self.local)
     }
