@@ -59,20 +59,54 @@ impl DispatchKey {
     }
 }
 
-/// 1 is the cluster pool, 2 the local one, from 3 on the refusals in their order; 8 more is masqueraded.
+/// One route in four bits: 1 is the cluster pool, 2 the local one, from 3 on the refusals in their order; 8 more is
+/// masqueraded.
 fn route_bits(route: Route) -> u32 {
     use portolan_plan::Pool::{Cluster, Local};
     let target = match route.verdict {
         Verdict::Forward(Cluster) => 1,
         Verdict::Forward(Local) => 2,
-        Verdict::Refuse(refusal) => 3 + Refusal::ALL.iter().take_while(|it| **it != refusal).count() as u32,
+        Verdict::Refuse(refusal) => FIRST_REFUSAL + refusal_number(refusal),
     };
     if route.masquerade { target | MASQUERADE } else { target }
+}
+
+const FIRST_REFUSAL: u32 = 3;
+
+/// One more refusal would take the number of the masquerade bit: such a route would masquerade instead of refusing.
+const _: () = assert!(FIRST_REFUSAL as usize + Refusal::ALL.len() <= MASQUERADE as usize, "refusals need more bits");
+
+fn refusal_number(refusal: Refusal) -> u32 {
+    let number = (0..).zip(Refusal::ALL).find_map(|(number, known)| (known == refusal).then_some(number));
+    number.expect("a refusal of the kernel is in Refusal::ALL; userspace mode alone has another one")
 }
 
 /// As `nft` prints it.
 impl fmt::Display for DispatchKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:#010x} . {} . {}", self.routes, self.cluster, self.local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_plan::Pool;
+
+    use super::*;
+
+    #[test]
+    fn every_route_has_bits_of_its_own() {
+        let pools = [Pool::Cluster, Pool::Local].map(Verdict::Forward);
+        let verdicts: Vec<Verdict> = pools.into_iter().chain(Refusal::ALL.map(Verdict::Refuse)).collect();
+        let routes =
+            verdicts.iter().flat_map(|verdict| [false, true].map(|masquerade| Route::new(*verdict, masquerade)));
+        let mut seen: Vec<(u32, Route)> = routes.map(|route| (route_bits(route), route)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(
+            seen.iter().all(|(bits, route)| *bits < 16 && (bits & MASQUERADE != 0) == route.masquerade),
+            "{seen:?}"
+        );
+        assert!(seen.windows(2).all(|pair| pair[0].0 != pair[1].0), "{seen:?}");
     }
 }
