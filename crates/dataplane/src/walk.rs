@@ -1,5 +1,9 @@
-//! A packet's way past the kernel's hooks, with every random branch followed.
+//! A packet's path past the kernel's netfilter hooks, with every random branch followed, for rules of any kind.
+//!
+//! At each hook the base chains of all rules run in the order of their priorities, ours and those of other programs
+//! alike. What a base chain accepts goes on to the next one; what it drops is lost.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -7,43 +11,66 @@ use std::sync::Arc;
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet};
 
-/// Where rules are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where base chains are hooked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
-    /// Filters that come before translation.
-    Early(Entry),
-    Translate(Entry),
+    Prerouting,
     Input,
     Forward,
     Output,
-    Leave,
+    Postrouting,
+}
+
+/// A chain that a hook runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseChain {
+    pub table: Arc<str>,
+    pub name: Arc<str>,
+    pub kind: ChainKind,
+    pub priority: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// It arrives on an interface.
-    Prerouting,
-    /// The node itself sends it.
-    Output,
+pub enum ChainKind {
+    Filter,
+    /// Sees the first packet of a connection only, and only until the connection has its translation.
+    Nat,
 }
 
 /// One branch of what may happen.
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub packet: Packet,
+    /// The destination of the connection's first packet, before any translation.
+    pub original: SocketAddr,
     pub translated: bool,
+    pub masqueraded: bool,
+    /// A virtual server has chosen the destination.
+    pub scheduled: bool,
+    /// Connection tracking does not see the packet.
+    pub untracked: bool,
     pub mark: u32,
     pub share: f64,
     pub affinity: Option<u32>,
-    /// The rules that it has met.
+    /// What it has met.
     pub path: Vec<Met>,
+    /// The rule that ended it.
+    pub stopped_by: Option<Met>,
+    /// What limits the answer, in words.
+    pub notes: Vec<String>,
+    /// Rules of the base chain that were skipped and may have accepted the packet, in words.
+    pub doubts: Vec<String>,
+    /// The connection has its destination, translated or not.
+    pub(crate) has_destination: bool,
+    /// Rules of another program have translated it.
+    pub(crate) is_diverted: bool,
 }
 
-/// A rule that matched, in its chain.
+/// Something that was met on the path: a rule in its chain, or an element in its map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
-    pub chain: Arc<str>,
-    pub rule: Arc<str>,
+    pub place: Arc<str>,
+    pub content: Arc<str>,
 }
 
 /// All that may happen.
@@ -52,6 +79,8 @@ pub struct Outcome {
     pub endings: Vec<Ending>,
     /// How long a client is remembered, in seconds.
     pub affinity: Option<u32>,
+    /// What limits the answer, in words.
+    pub notes: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +91,12 @@ pub struct Ending {
     /// How likely it is, from 0 to 1.
     pub share: f64,
     pub path: Vec<Met>,
+    /// The rule that ended it, if one did.
+    pub stopped_by: Option<Met>,
+    /// That rule belongs to another program.
+    pub is_foreign: bool,
+    /// Where the packet was going at that moment.
+    pub destination: SocketAddr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,18 +106,24 @@ pub enum End {
     Drop,
     /// It goes on as it came.
     Pass,
+    /// A rule cannot be run.
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing stops it.
+    /// Accepted by this base chain.
     Continue,
     Translate(SocketAddr),
     /// To a port of the node itself.
     Redirect(u16),
+    /// To the destination that a virtual server has chosen.
+    Schedule(SocketAddr),
     Masquerade,
     Drop,
     Reject,
+    /// The rule in [`Branch::stopped_by`] cannot be run.
+    Unknown,
 }
 
 impl fmt::Display for End {
@@ -92,84 +133,178 @@ impl fmt::Display for End {
             Self::Reject => formatter.write_str("reject"),
             Self::Drop => formatter.write_str("drop"),
             Self::Pass => formatter.write_str("not handled"),
+            Self::Unknown => formatter.write_str("unknown"),
         }
+    }
+}
+
+impl fmt::Display for Met {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.content)
+    }
+}
+
+impl Met {
+    pub fn new(place: impl Into<Arc<str>>, content: impl Into<Arc<str>>) -> Self {
+        Self { place: place.into(), content: content.into() }
     }
 }
 
 /// Rules of one kind that can be run on a packet.
 pub trait Rules {
-    fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)>;
+    fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain>;
+
+    /// Runs one of [`Rules::base_chains`].
+    fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)>;
+
+    /// Whether these rules come with an address of the node that its Node object does not list.
+    fn owns(&self, _address: IpAddr) -> bool {
+        false
+    }
 }
 
-pub fn walk(rules: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
-    let mut walk = Walk { rules, node, outcome: Outcome::default() };
-    let start =
-        Branch { packet: packet.clone(), translated: false, mark: 0, share: 1.0, affinity: None, path: Vec::new() };
-    let is_own = packet.interface.is_none() && node.owns(packet.source);
-    walk.enter(start, if is_own { Entry::Output } else { Entry::Prerouting });
+/// No rules at all.
+pub struct NoRules;
+
+impl Rules for NoRules {
+    fn base_chains(&self, _: Hook, _: Family) -> Vec<BaseChain> {
+        Vec::new()
+    }
+
+    fn run(&self, _: &BaseChain, _: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
+        vec![(branch, Verdict::Continue)]
+    }
+}
+
+/// Where rules are run.
+pub struct Site<'a> {
+    pub hook: Hook,
+    pub node: &'a NodePlan,
+    rules: &'a dyn Rules,
+}
+
+impl Site<'_> {
+    /// Whether the address is one of the node's own.
+    pub fn owns(&self, address: IpAddr) -> bool {
+        self.node.owns(address) || self.rules.owns(address)
+    }
+}
+
+/// Runs `rules` and, between them, the rules of other programs.
+pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
+    let mut walk = Walk { rules, foreign, node, outcome: Outcome::default() };
+    let branch = Branch::new(packet);
+    match packet.interface.is_none() && node.owns(packet.source) {
+        true => walk.send(branch),
+        false => walk.arrive(branch),
+    }
     walk.outcome
 }
 
 struct Walk<'a> {
     rules: &'a dyn Rules,
+    foreign: &'a dyn Rules,
     node: &'a NodePlan,
     outcome: Outcome,
 }
 
+const LOOPBACK: &str = "lo";
+
 impl Walk<'_> {
-    fn enter(&mut self, branch: Branch, entry: Entry) {
-        for branch in self.pass(Hook::Early(entry), branch) {
-            for branch in self.pass(Hook::Translate(entry), branch) {
-                self.filter(branch, entry);
+    fn arrive(&mut self, branch: Branch) {
+        for branch in self.pass(Hook::Prerouting, branch) {
+            if self.owns(branch.packet.destination) {
+                self.deliver(branch);
+            } else {
+                self.pass(Hook::Forward, branch).into_iter().for_each(|branch| self.leave(branch));
             }
         }
     }
 
-    /// A packet of the node to itself leaves and comes in again.
-    fn filter(&mut self, branch: Branch, entry: Entry) {
-        let stays = self.node.owns(branch.packet.destination);
-        let hooks: &[Hook] = match (entry, stays) {
-            (Entry::Prerouting, true) => &[Hook::Input],
-            (Entry::Prerouting, false) => &[Hook::Forward],
-            (Entry::Output, false) => &[Hook::Output],
-            (Entry::Output, true) => &[Hook::Output, Hook::Input],
-        };
-        let mut branches = vec![branch];
-        for hook in hooks {
-            branches = branches.into_iter().flat_map(|branch| self.pass(*hook, branch)).collect();
-        }
-        for branch in branches {
-            self.leave(branch, entry == Entry::Output || !stays);
-        }
+    fn deliver(&mut self, branch: Branch) {
+        self.pass(Hook::Input, branch).into_iter().for_each(|branch| self.finish(branch));
     }
 
-    fn leave(&mut self, branch: Branch, leaves: bool) {
-        let outcomes =
-            if leaves { self.rules.run(Hook::Leave, self.node, branch) } else { vec![(branch, Verdict::Continue)] };
-        for (branch, verdict) in outcomes {
-            let destination = SocketAddr::new(branch.packet.destination, branch.packet.port);
-            let end = if branch.translated { End::Forward(destination) } else { End::Pass };
-            let masquerade = verdict == Verdict::Masquerade && branch.translated;
-            self.end(&branch, end, masquerade);
+    fn send(&mut self, branch: Branch) {
+        self.pass(Hook::Output, branch).into_iter().for_each(|branch| self.leave(branch));
+    }
+
+    /// A packet of the node to itself leaves over the loopback interface and comes in again.
+    fn leave(&mut self, branch: Branch) {
+        for mut branch in self.pass(Hook::Postrouting, branch) {
+            if !self.owns(branch.packet.destination) {
+                self.finish(branch);
+                continue;
+            }
+            branch.packet.interface = Some(LOOPBACK.into());
+            self.pass(Hook::Prerouting, branch).into_iter().for_each(|branch| self.deliver(branch));
         }
     }
 
     /// The branches that go on behind a hook.
     fn pass(&mut self, hook: Hook, branch: Branch) -> Vec<Branch> {
-        let mut passed = Vec::new();
-        for (branch, verdict) in self.rules.run(hook, self.node, branch) {
-            match verdict {
-                Verdict::Drop => self.end(&branch, End::Drop, false),
-                Verdict::Reject => self.end(&branch, End::Reject, false),
-                Verdict::Continue | Verdict::Masquerade => passed.push(branch),
-                Verdict::Translate(endpoint) => passed.push(translated(branch, endpoint)),
-                Verdict::Redirect(port) => {
-                    let own = self.own_address(branch.packet.destination);
-                    passed.push(translated(branch, SocketAddr::new(own, port)));
+        let (rules, foreign, node) = (self.rules, self.foreign, self.node);
+        let mut live = vec![branch];
+        for (chain, is_foreign) in self.chains(hook, &live[0]) {
+            let source = if is_foreign { foreign } else { rules };
+            let mut next = Vec::new();
+            for branch in live {
+                if chain.kind == ChainKind::Nat && branch.is_settled(hook) {
+                    next.push(branch);
+                    continue;
+                }
+                let outcomes = source.run(&chain, &Site { hook, node, rules }, branch);
+                next.extend(
+                    outcomes.into_iter().filter_map(|(branch, verdict)| self.follow(branch, verdict, is_foreign)),
+                );
+            }
+            live = next;
+        }
+        let is_entry = matches!(hook, Hook::Prerouting | Hook::Output);
+        live.iter_mut().for_each(|branch| branch.has_destination |= is_entry);
+        live
+    }
+
+    /// In the kernel's order. Of chains with one priority the kernel runs the youngest first, which it does not list; ours
+    /// come first here.
+    fn chains(&self, hook: Hook, branch: &Branch) -> Vec<(BaseChain, bool)> {
+        let family = Family::of(branch.packet.destination);
+        let ours = self.rules.base_chains(hook, family).into_iter().map(|chain| (chain, false));
+        let foreign = self.foreign.base_chains(hook, family).into_iter().map(|chain| (chain, true));
+        let mut chains: Vec<(BaseChain, bool)> = ours.chain(foreign).collect();
+        chains.sort_by_key(|(chain, is_foreign)| (chain.position(hook), chain.priority, *is_foreign));
+        chains
+    }
+
+    /// The branch, if it goes on to the next base chain.
+    fn follow(&mut self, mut branch: Branch, verdict: Verdict, is_foreign: bool) -> Option<Branch> {
+        match verdict {
+            Verdict::Continue => {}
+            Verdict::Drop => return self.end(branch, End::Drop, is_foreign),
+            Verdict::Reject => return self.end(branch, End::Reject, is_foreign),
+            Verdict::Unknown => return self.end(branch, End::Unknown, is_foreign),
+            // The source is translated once, by them or by us, and looks the same to the endpoint.
+            Verdict::Masquerade if is_foreign => {}
+            Verdict::Masquerade => branch.masqueraded = true,
+            Verdict::Translate(endpoint) => branch.translate(endpoint, is_foreign),
+            Verdict::Redirect(port) => {
+                let own = self.own_address(branch.packet.destination);
+                branch.translate(SocketAddr::new(own, port), is_foreign);
+            }
+            Verdict::Schedule(endpoint) => {
+                branch.translate(endpoint, is_foreign);
+                branch.scheduled = true;
+                if !self.owns(endpoint.ip()) {
+                    self.send(branch);
+                    return None;
                 }
             }
         }
-        passed
+        Some(branch)
+    }
+
+    fn owns(&self, address: IpAddr) -> bool {
+        self.node.owns(address) || self.rules.owns(address)
     }
 
     /// Which of the node's addresses it is depends on the interface; no rule of ours does.
@@ -181,15 +316,72 @@ impl Walk<'_> {
         })
     }
 
-    fn end(&mut self, branch: &Branch, end: End, masquerade: bool) {
+    fn finish(&mut self, branch: Branch) {
+        let is_ours = branch.translated && !branch.is_diverted;
+        let end = if is_ours { End::Forward(branch.destination()) } else { End::Pass };
+        self.end(branch, end, false);
+    }
+
+    fn end(&mut self, branch: Branch, end: End, is_foreign: bool) -> Option<Branch> {
+        let destination = branch.destination();
+        let Branch { masqueraded, translated, share, path, stopped_by, .. } = branch;
         self.outcome.affinity = self.outcome.affinity.or(branch.affinity);
-        let (share, path) = (branch.share, branch.path.clone());
-        self.outcome.endings.push(Ending { end, masquerade, share, path });
+        self.outcome.notes.extend(branch.notes);
+        let masquerade = masqueraded && translated && matches!(end, End::Forward(_));
+        self.outcome.endings.push(Ending { end, masquerade, share, path, stopped_by, is_foreign, destination });
+        None
     }
 }
 
-fn translated(mut branch: Branch, endpoint: SocketAddr) -> Branch {
-    (branch.packet.destination, branch.packet.port) = (endpoint.ip(), endpoint.port());
-    branch.translated = true;
-    branch
+/// `dstnat` and `srcnat`: whatever their own priorities, all NAT chains of a hook run there, one after the other.
+pub(crate) const DESTINATION_NAT: i32 = -100;
+pub(crate) const SOURCE_NAT: i32 = 100;
+
+impl BaseChain {
+    fn position(&self, hook: Hook) -> i32 {
+        match (self.kind, hook) {
+            (ChainKind::Filter, _) => self.priority,
+            (ChainKind::Nat, Hook::Prerouting | Hook::Output | Hook::Forward) => DESTINATION_NAT,
+            (ChainKind::Nat, Hook::Input | Hook::Postrouting) => SOURCE_NAT,
+        }
+    }
+}
+
+impl Branch {
+    fn new(packet: &Packet) -> Self {
+        Self {
+            packet: packet.clone(),
+            original: SocketAddr::new(packet.destination, packet.port),
+            translated: false,
+            masqueraded: false,
+            scheduled: false,
+            untracked: false,
+            mark: 0,
+            share: 1.0,
+            affinity: None,
+            path: Vec::new(),
+            stopped_by: None,
+            notes: Vec::new(),
+            doubts: Vec::new(),
+            has_destination: false,
+            is_diverted: false,
+        }
+    }
+
+    pub fn destination(&self) -> SocketAddr {
+        SocketAddr::new(self.packet.destination, self.packet.port)
+    }
+
+    /// Whether NAT chains of the hook have nothing more to decide.
+    fn is_settled(&self, hook: Hook) -> bool {
+        let is_destination = matches!(hook, Hook::Prerouting | Hook::Output);
+        self.untracked || if is_destination { self.has_destination } else { self.masqueraded }
+    }
+
+    fn translate(&mut self, endpoint: SocketAddr, is_foreign: bool) {
+        (self.packet.destination, self.packet.port) = (endpoint.ip(), endpoint.port());
+        self.translated = true;
+        self.has_destination = true;
+        self.is_diverted |= is_foreign;
+    }
 }

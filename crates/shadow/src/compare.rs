@@ -98,6 +98,7 @@ fn ask_both(
 fn what_differs(portolan: &Behaviour, kube_proxy: &Behaviour) -> String {
     let (ours, theirs) = (portolan.endpoints(), kube_proxy.endpoints());
     match (portolan.sole_end(), kube_proxy.sole_end()) {
+        (_, Some(End::Unknown)) => "kube-proxy's rules are not understood".to_owned(),
         (_, Some(End::Pass)) => "kube-proxy does not serve this address".to_owned(),
         (Some(End::Pass), _) => "Portolan does not serve this address".to_owned(),
         (Some(End::Reject | End::Drop), _) => "Portolan refuses".to_owned(),

@@ -2,9 +2,9 @@
 
 use portolan_dataplane::tables::save::{SavedTable, parse_save};
 use portolan_dataplane::tables::{Matching, RuleBook};
-use portolan_dataplane::walk::{Branch, Hook, Rules, Verdict};
+use portolan_dataplane::walk::{BaseChain, Branch, Hook, Rules, Site, Verdict};
 use portolan_model::Family;
-use portolan_plan::{FrontendAddress, NodePlan};
+use portolan_plan::FrontendAddress;
 
 use crate::peer::{Frontends, PeerFrontend};
 
@@ -35,8 +35,12 @@ impl Iptables {
 }
 
 impl Rules for Iptables {
-    fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)> {
-        self.0.run(hook, node, branch)
+    fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain> {
+        self.0.base_chains(hook, family)
+    }
+
+    fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
+        self.0.run(chain, site, branch)
     }
 }
 

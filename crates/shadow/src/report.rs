@@ -100,7 +100,7 @@ impl fmt::Display for Report {
             }
         }
         for what in &self.not_understood {
-            writeln!(formatter, "not understood, and taken never to match: {what}")?;
+            writeln!(formatter, "not understood: {what}")?;
         }
         for (reason, count) in &self.expected {
             writeln!(formatter, "expected, {count} times: {reason}")?;

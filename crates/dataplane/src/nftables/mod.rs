@@ -26,7 +26,6 @@ mod render;
 mod routes;
 mod rules;
 mod sets;
-mod simulate;
 mod trace;
 
 use std::collections::HashMap;
@@ -43,6 +42,7 @@ pub use objects::{Chain, Key, Value};
 pub use rules::Rule;
 pub use sets::SetName;
 
+use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 
 /// As in `--proxy-mode`.
@@ -104,7 +104,7 @@ impl Dataplane for Nftables {
         }
     }
 
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, foreign, node, packet)
     }
 }

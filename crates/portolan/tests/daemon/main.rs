@@ -6,6 +6,7 @@ mod churn;
 mod commands;
 mod files;
 mod flows;
+mod foreign;
 mod iptables;
 mod life;
 mod names;
