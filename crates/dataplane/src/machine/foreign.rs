@@ -18,8 +18,15 @@ pub struct Foreign {
 }
 
 /// Reads every table that sees IP packets, but our own. Where we share a table with others, rules that lead to chains of
-/// ours are left out.
-pub fn read_foreign(is_own_chain: &dyn Fn(&str) -> bool) -> portolan_kernel::Result<Foreign> {
+/// ours are left out. Tables that cannot be read limit the answer.
+pub fn read_foreign(is_own_chain: &dyn Fn(&str) -> bool) -> Foreign {
+    read_all(is_own_chain).unwrap_or_else(|error| Foreign {
+        notes: vec![format!("the rules of other programs are not run: {error}")],
+        ..Foreign::default()
+    })
+}
+
+fn read_all(is_own_chain: &dyn Fn(&str) -> bool) -> portolan_kernel::Result<Foreign> {
     let mut handle = Handle::open()?;
     let mut foreign = Foreign::default();
     for family in TableFamily::ALL {

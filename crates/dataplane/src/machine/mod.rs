@@ -11,6 +11,8 @@ mod read;
 mod registers;
 mod rule;
 mod sets;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::collections::HashMap;
@@ -47,7 +49,7 @@ pub type DescribeLookup = fn(&str, Family, &Element) -> Option<Met>;
 pub enum OnError {
     /// Its fate is unknown.
     End,
-    /// The rule is skipped, and the answer says so. A later drop of the same base chain is not certain any more.
+    /// The rule is skipped, and the answer has a note about it. A later drop of the same base chain is not certain any more.
     Skip,
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use portolan_kernel::nftables::{
-    ConntrackKey, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register, Verdict,
+    ConntrackKey, Element, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register, Verdict,
 };
 use portolan_model::Protocol;
 
@@ -25,23 +26,22 @@ pub(super) fn rule_text(table: &Table, rule: &Rule) -> String {
 fn simplified(words: Vec<String>) -> Vec<String> {
     let mut short: Vec<String> = Vec::new();
     for word in words {
-        let last = short.last().map(String::as_str);
-        let protocol = last.and_then(|last| last.strip_prefix("meta l4proto ")).map(str::to_owned);
-        match (protocol, last) {
-            (Some(protocol), _) if word.starts_with("th ") => {
-                let last = short.len() - 1;
-                short[last] = format!("{protocol} {}", &word[3..]);
+        match short.last().and_then(|last| joined(last, &word)) {
+            Some(both) => {
+                short.pop();
+                short.push(both);
             }
-            (_, Some("meta nfproto ipv4")) if word.starts_with("ip ") => {
-                *short.last_mut().expect("there is a last") = word
-            }
-            (_, Some("meta nfproto ipv6")) if word.starts_with("ip6 ") => {
-                *short.last_mut().expect("there is a last") = word
-            }
-            _ => short.push(word),
+            None => short.push(word),
         }
     }
     short
+}
+
+fn joined(first: &str, second: &str) -> Option<String> {
+    let is_implied = (first == "meta nfproto ipv4" && second.starts_with("ip "))
+        || (first == "meta nfproto ipv6" && second.starts_with("ip6 "));
+    let of_protocol = || Some(format!("{} {}", first.strip_prefix("meta l4proto ")?, second.strip_prefix("th ")?));
+    if is_implied { Some(second.to_owned()) } else { of_protocol() }
 }
 
 #[derive(Clone)]
@@ -64,7 +64,7 @@ enum Kind {
 }
 
 struct Writer<'a> {
-    sets: &'a HashMap<std::sync::Arc<str>, Set>,
+    sets: &'a HashMap<Arc<str>, Set>,
     loaded: HashMap<u8, Load>,
     words: Vec<String>,
 }
@@ -153,11 +153,11 @@ impl Writer<'_> {
 
     fn set(&self, name: &str, kind: Kind) -> String {
         let Some(set) = self.sets.get(name).filter(|_| name.starts_with(ANONYMOUS)) else { return format!("@{name}") };
-        let element = |element: &portolan_kernel::nftables::Element| match &element.key_end {
+        let element = |element: &Element| match &element.key_end {
             Some(end) => format!("{}-{}", shown(kind, &element.key), shown(kind, end)),
             None => shown(kind, &element.key),
         };
-        let mut elements: Vec<&portolan_kernel::nftables::Element> = set.elements().collect();
+        let mut elements: Vec<&Element> = set.elements().collect();
         elements.sort_by(|one, other| one.key.cmp(&other.key));
         let more = if elements.len() > MOST_ELEMENTS { ", …" } else { "" };
         let texts: Vec<String> = elements.into_iter().take(MOST_ELEMENTS).map(element).collect();
