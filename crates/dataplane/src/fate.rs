@@ -4,7 +4,7 @@ use portolan_plan::{Candidate, Fate, Reason, Refusal, Step, Trace};
 
 use crate::walk::{End, Ending, Met, Outcome};
 
-/// `reason` says for which reason a rule of ours refuses, if it is one that the plan knows.
+/// `reason` gives the plan's reason behind a rule of ours that refuses, if there is one.
 pub(crate) fn trace(outcome: &Outcome, reason: impl Fn(&Met) -> Option<Reason>, step: impl Fn(&Met) -> Step) -> Trace {
     let telling = outcome.endings.iter().min_by_key(|ending| order(ending));
     let mut steps: Vec<Step> = telling.iter().flat_map(|ending| &ending.path).map(step).collect();

@@ -36,7 +36,7 @@ impl PacketQuestion {
 pub struct PacketAnswer {
     pub packet: String,
     pub service: Option<String>,
-    /// `forward`, `reject`, `drop`, `pass`, `stopped` (by a rule that no Service asks for) or `unknown`.
+    /// `forward`, `reject`, `drop`, `pass`, `stopped` (by a rule that belongs to no Service) or `unknown`.
     pub fate: String,
     pub reason: Option<String>,
     pub explanation: String,
@@ -45,9 +45,9 @@ pub struct PacketAnswer {
     pub affinity_seconds: Option<u32>,
     /// How the plan decides.
     pub decisions: Vec<StepAnswer>,
-    /// What the packet meets in the mode's objects.
+    /// What the packet matches in the mode's objects.
     pub objects: Vec<StepAnswer>,
-    /// Whose objects were asked: those that would be programmed, or those that the kernel holds.
+    /// Which objects were traced: those that would be programmed, or those that the kernel holds.
     pub objects_from: String,
     /// The rule that drops or rejects the packet, where that rule is not one of Portolan's for a Service.
     #[serde(default)]

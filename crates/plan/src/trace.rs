@@ -62,7 +62,7 @@ pub enum Fate {
     Refuse(Refusal),
     /// No Service is concerned.
     Pass,
-    /// Dropped or rejected by a rule that no Service asks for: of another program, or in a table in mid-change.
+    /// Dropped or rejected by a rule that belongs to no Service: of another program, or in a table in mid-change.
     Stopped {
         by: String,
     },

@@ -11,7 +11,7 @@ use crate::peer::{Frontends, PeerFrontend};
 #[derive(Default)]
 pub(crate) struct Iptables(pub(crate) RuleBook);
 
-/// The chains whose rules are about single addresses.
+/// The chains with one rule per frontend.
 const LISTED: [(&str, &str); 4] = [
     ("nat", "KUBE-SERVICES"),
     ("nat", "KUBE-NODEPORTS"),
@@ -19,7 +19,7 @@ const LISTED: [(&str, &str); 4] = [
     ("filter", "KUBE-EXTERNAL-SERVICES"),
 ];
 
-/// Rules of others in the built-in chains are not run: they are the same under any proxy.
+/// Rules of other programs in the built-in chains are not run: they are the same under any proxy.
 fn is_relevant(chain: &str, target: Option<&str>) -> bool {
     chain.starts_with("KUBE-") || target.is_some_and(|target| target.starts_with("KUBE-") && target != "KUBE-FIREWALL")
 }

@@ -53,7 +53,7 @@ pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {
     endpoint.map_or_else(|| Value::Foreign(bytes.into()), |(address, port)| Value::Endpoint(address, port))
 }
 
-/// What the kernel remembers of one client: its key in the affinity map.
+/// One client of session affinity: its key in the affinity map.
 pub(super) fn decode_client(family: Family, bytes: &[u8]) -> Option<(IpAddr, IpAddr, u16, Protocol)> {
     let mut reader = Reader { bytes, family };
     let (source, destination) = (reader.address()?, reader.address()?);

@@ -21,7 +21,7 @@ pub enum ElementKey {
     Hairpin(IpAddr),
     /// Boxed because it is long and rare.
     Source(Box<SourceKey>),
-    /// A key that somebody else wrote, in a form that we never write.
+    /// A foreign key, in a form that Portolan never writes.
     Foreign(Box<ForeignKey>),
 }
 
@@ -73,7 +73,7 @@ impl ElementKey {
         (single.0, None)
     }
 
-    /// Reads a key of this set; whatever we would not write ourselves is foreign.
+    /// Reads a key of this set; what Portolan would not write is foreign.
     pub(super) fn decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Self {
         let known = Self::try_decode(set, family, start, end);
         let bytes = (start.to_vec(), end.map(<[u8]>::to_vec));
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
 /// Puts fields together, each padded to four bytes.
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
-/// Room for an IPv6 address with port, protocol and slot: the longest key that there are many of.
+/// Room for an IPv6 address with port, protocol and slot: the longest key that is frequent.
 const USUAL_LENGTH: usize = 28;
 
 impl Default for Bytes {
@@ -202,7 +202,7 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     Bytes::default().address(address).0
 }
 
-/// The range from `first` to `last`, if it is one that a prefix can say.
+/// The range from `first` to `last`, if it is a prefix.
 fn range(first: IpAddr, last: IpAddr) -> Option<IpNet> {
     let longest = if first.is_ipv4() { 32 } else { 128 };
     (0..=longest)

@@ -12,7 +12,7 @@ use super::elements::ElementKey;
 use super::rules::Rule;
 use super::sets::SetName;
 
-/// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
+/// The name of an object. Sets sort before chains and chains before elements, the order in which they can be created.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Set(Family, Arc<str>),
@@ -24,14 +24,14 @@ pub enum Key {
 pub enum Value {
     Set(Arc<SetSpec>),
     Chain(Arc<Chain>),
-    /// An element that says no more than that it is there.
+    /// An element of a set, without a value.
     Member,
     /// Boxed, as the next one, because most elements are endpoints.
     Verdict(Box<Verdict>),
-    /// Where a frontend leads, and for whom.
+    /// The dispatch key of a frontend.
     Frontend(Box<Frontend>),
     Endpoint(IpAddr, u16),
-    /// An element that somebody else wrote, in a form that we never write.
+    /// A foreign value, in a form that Portolan never writes.
     Foreign(Box<[u8]>),
 }
 
@@ -123,7 +123,7 @@ pub(super) fn hook_text(hook: &Hook) -> String {
 mod tests {
     use super::*;
 
-    /// A large cluster has hundreds of thousands of these at once, for the moment of the first sync.
+    /// A large cluster has hundreds of thousands of these at once during the first sync.
     #[test]
     fn objects_are_small() {
         assert!(size_of::<(Key, Value)>() <= 64, "{}", size_of::<(Key, Value)>());

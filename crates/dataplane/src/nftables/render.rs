@@ -57,7 +57,7 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
     objects
 }
 
-/// The name of the Service port, as far as `nft` takes comments.
+/// The name of the Service port, cut to the length of a comment of `nft`.
 fn comment(service: &ServicePlan) -> Arc<str> {
     let name = service.key.to_string();
     name[..name.floor_char_boundary(LONGEST_COMMENT)].into()
@@ -94,7 +94,7 @@ impl Nftables {
         name: &Arc<str>,
         build: impl FnOnce() -> Chain,
     ) -> Arc<Chain> {
-        let mut chains = self.chains.lock().expect("nobody panics while holding the chains");
+        let mut chains = self.chains.lock().expect("no thread panics while it holds the chains");
         let detectors = node.families.each_ref().map(|family| family.pods.clone());
         if chains.detectors != detectors {
             *chains = SharedChains { detectors, made: HashMap::new() };

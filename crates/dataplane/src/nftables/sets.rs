@@ -19,7 +19,7 @@ pub enum SetName {
     Endpoints,
     /// Node port and slot → endpoint.
     NodePortEndpoints,
-    /// Addresses that belong to Services alone.
+    /// Addresses that only Services have.
     ClusterIps,
     /// Where node ports are served, unless everywhere.
     NodePortAddresses,
@@ -27,9 +27,9 @@ pub enum SetName {
     Sources,
     /// Endpoints that may be clients of their own Service.
     Hairpins,
-    /// Client and destination → the endpoint that the client was given. Filled by the kernel itself.
+    /// Client and destination → the client's endpoint. Filled by the kernel itself.
     Affinity,
-    /// VIP frontends whose clients are to be remembered, and for how long.
+    /// VIP frontends with session affinity → the chain that records their clients.
     Learners,
     /// The same for node ports.
     NodePortLearners,
@@ -37,7 +37,7 @@ pub enum SetName {
     Connections,
     /// The same, with a counter of what clients sent.
     Requests,
-    /// The same, with a counter of what was answered.
+    /// The same, with a counter of replies.
     Replies,
 }
 
@@ -47,7 +47,7 @@ const AFFINITY_SIZE: u32 = 65_535;
 /// while one with a limit has room for all from the start: a megabyte each.
 pub(super) const COUNTED_SIZE: u32 = 65_535;
 
-/// Who was asked and who served, from a connection's own record: the same for every packet of it, either way.
+/// The original destination and the endpoint, from the connection's entry: the same for every packet in both directions.
 pub(super) const PAIR: &[Field] =
     &[Field::OriginalDestination, Field::ConnectionProtocol, Field::OriginalPort, Field::ReplySource, Field::ReplyPort];
 
@@ -129,7 +129,7 @@ impl SetName {
         }
     }
 
-    /// Filled by packets, not by us: never an object.
+    /// Filled by packets and not by Portolan: never an object.
     pub(super) fn is_learned(self) -> bool {
         self == Self::Affinity || self.is_counted()
     }
@@ -139,7 +139,7 @@ impl SetName {
         Self::COUNTED.contains(&self)
     }
 
-    /// Several ports of a Service, or several Services, may want the same element.
+    /// Several ports of a Service, or several Services, may need the same element.
     pub(super) fn is_shared(self) -> bool {
         matches!(self, Self::ClusterIps | Self::Hairpins | Self::Ways)
     }
@@ -174,7 +174,7 @@ impl SetName {
         wanted == *found
     }
 
-    /// A slot number has no type name, so that `nft` needs to be told which expressions make up the key.
+    /// A slot number has no type name, so `nft` needs the expressions that make up the key.
     fn user_data(self, family: Family) -> Vec<u8> {
         match self {
             Self::Endpoints | Self::NodePortEndpoints => typeof_user_data(family, self.fields()),

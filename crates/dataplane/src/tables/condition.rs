@@ -24,7 +24,7 @@ pub struct Matching {
     pub port: Option<u16>,
 }
 
-/// Each is kept with whether it is to hold.
+/// Each is stored with whether it must hold or must not.
 #[derive(Clone, Debug)]
 enum Condition {
     Source(IpNet),
@@ -168,7 +168,7 @@ impl Rule {
             "REJECT" => Action::End(Verdict::Reject),
             "MASQUERADE" => Action::End(Verdict::Masquerade),
             "RETURN" => Action::Return,
-            // What they do stands in the words that follow.
+            // The words that follow say what they do.
             "DNAT" | "MARK" | "REDIRECT" => Action::None,
             chain if word == "-g" => Action::Goto(chain.to_owned()),
             chain if chain.starts_with("KUBE-") => Action::Jump(chain.to_owned()),
@@ -220,10 +220,10 @@ impl Condition {
 }
 
 /// A plus at the end stands for anything.
-fn is_interface(interface: Option<&str>, wanted: &str) -> bool {
-    interface.is_some_and(|interface| match wanted.strip_suffix('+') {
+fn is_interface(interface: Option<&str>, pattern: &str) -> bool {
+    interface.is_some_and(|interface| match pattern.strip_suffix('+') {
         Some(prefix) => interface.starts_with(prefix),
-        None => interface == wanted,
+        None => interface == pattern,
     })
 }
 
