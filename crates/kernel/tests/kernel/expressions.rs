@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{
-    Batch, ChainKind, ConntrackKey, DynsetOperation, Expression, FibAddress, Hook, HookPoint, MetaKey, Nftables,
-    Operator, PayloadBase, Register, SetData, SetSpec, Verdict,
+    Batch, ChainKind, ConntrackKey, DynsetOperation, ElementData, Expression, FibAddress, Hook, HookPoint, ListedBase,
+    ListedChain, MetaKey, Nftables, Operator, PayloadBase, Policy, Register, SetData, SetSpec, TableFamily, Verdict,
 };
 use portolan_model::Family;
 
@@ -101,6 +101,15 @@ fn compare(operator: Operator, value: &[u8]) -> Expression {
     Expression::Compare { source: FIRST, operator, value: value.to_vec() }
 }
 
+fn below(port: u16) -> Expression {
+    compare(Operator::Less, &port.to_be_bytes())
+}
+
+fn between(first: u16, last: u16) -> Expression {
+    let (from, to) = (first.to_be_bytes().to_vec(), last.to_be_bytes().to_vec());
+    Expression::Range { source: FIRST, inverted: true, from, to }
+}
+
 fn masked(mask: &[u8], xor: &[u8]) -> Expression {
     Expression::Bitwise { source: FIRST, destination: FIRST, mask: mask.to_vec(), xor: xor.to_vec() }
 }
@@ -155,6 +164,9 @@ fn match_rules() -> Vec<Rule> {
         ),
         ("filter", vec![meta(MetaKey::L4Protocol, 0), equal(&[6]), destination_port(0), equal(&80_u16.to_be_bytes())]),
         ("filter", vec![meta(MetaKey::InputInterfaceName, 0), equal(&name)]),
+        ("filter", vec![meta(MetaKey::OutputInterfaceName, 0), compare(Operator::NotEqual, &name)]),
+        ("filter", vec![meta(MetaKey::L4Protocol, 0), equal(&[6]), destination_port(0), below(1024)]),
+        ("filter", vec![meta(MetaKey::L4Protocol, 0), equal(&[6]), destination_port(0), between(8000, 8100)]),
         (
             "filter",
             vec![
@@ -318,6 +330,9 @@ fn everything_is_understood_by_the_nft_program() {
         "meta l4proto tcp dnat ip to numgen random mod 3 offset 65536 map @endpoints",
         "meta l4proto tcp dnat ip to jhash ip saddr mod 5 seed 0x4d offset 9 map @endpoints",
         "meta l4proto udp dnat to 10.0.0.9:53",
+        "oifname != \"lo\"",
+        "tcp dport < 1024",
+        "tcp dport != 8000-8100",
         "masquerade fully-random",
         "reject\n",
         "reject with tcp reset",
@@ -350,6 +365,47 @@ fn what_others_write_is_read_as_unknown() {
     assert!(rules[1].1.contains(&name("numgen")));
     let sets = nftables.sets(Family::V4, TABLE).unwrap();
     assert!(sets[0].0.starts_with("__set"), "{sets:?}");
+}
+
+/// What a firewall has, in a family that we never write.
+#[test]
+fn tables_of_other_programs_can_be_read() {
+    new_namespace();
+    run(
+        "nft",
+        &["add table inet fw;
+             add chain inet fw input { type filter hook input priority 3; policy drop; };
+             add chain inet fw marks { type route hook output priority -150; };
+             add chain inet fw helper;
+             add map inet fw ports { type inet_service : verdict; };
+             add element inet fw ports { 80 : accept, * : drop };
+             add rule inet fw input iifname lo accept;
+             add rule inet fw input tcp dport 8000-8100 accept;
+             add rule inet fw input tcp dport < 1024 oifname eth0 tcp dport vmap @ports"],
+    );
+    let mut nftables = Nftables::open().unwrap();
+    let chains = nftables.all_chains(TableFamily::Inet).unwrap();
+    let base = |kind: &str, point, priority, policy| {
+        Some(ListedBase { kind: kind.to_owned(), point: Some(point), priority, policy })
+    };
+    let expected = [
+        ("input", base("filter", HookPoint::Input, 3, Policy::Drop)),
+        ("marks", base("route", HookPoint::Output, -150, Policy::Accept)),
+        ("helper", None),
+    ];
+    let expected = expected.map(|(name, base)| ListedChain { table: "fw".to_owned(), name: name.to_owned(), base });
+    assert_eq!(chains, expected);
+    let rules = nftables.rules_with_handles(TableFamily::Inet, "fw").unwrap();
+    let is_known = |expression: &Expression| !matches!(expression, Expression::Unknown { .. });
+    assert!(rules.len() == 3 && rules.iter().flat_map(|rule| &rule.expressions).all(is_known), "{rules:?}");
+    let sets: Vec<_> = nftables.sets(TableFamily::Inet, "fw").unwrap();
+    let mut elements = Vec::new();
+    nftables
+        .elements_of_all(TableFamily::Inet, "fw", &sets, &mut |_, element| elements.push((element.key, element.data)))
+        .unwrap();
+    elements.sort_by(|one, other| one.0.cmp(&other.0));
+    let verdict = |verdict| ElementData::Verdict(verdict);
+    assert_eq!(elements, [(vec![], verdict(Verdict::Drop)), (vec![0, 80], verdict(Verdict::Accept))]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod compatibility;
 mod dns;
 mod files;
 mod flows;
+mod foreign;
 mod iptables;
 mod life;
 mod names;

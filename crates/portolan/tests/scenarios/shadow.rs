@@ -51,7 +51,7 @@ fn agrees(scenario: &Scenario, mode: &str) -> Result<(), String> {
     };
     let comparison = compare(&planned(scenario), &peer);
     let report = Report::from(&comparison);
-    if comparison.asked == 0 {
+    if comparison.probes == 0 {
         return Err("nothing was asked".into());
     }
     if report.agrees() { Ok(()) } else { Err(report.to_string()) }

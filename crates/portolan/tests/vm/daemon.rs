@@ -80,6 +80,22 @@ fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
     drop(lasting);
 }
 
+/// What IPVS sends to an endpoint passes the output hook, though the packet came from elsewhere.
+fn check_firewall(node: &Node) {
+    node.nft("add table ip fw");
+    node.nft("add chain ip fw out { type filter hook output priority filter ; }");
+    node.nft("add rule ip fw out ip saddr 10.244.1.4 tcp dport 8080 drop");
+    let answer = node.ask(&["explain", "10.244.1.4", WEB]);
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("table ip fw, chain out, handle") && text.contains("ip saddr 10.244.1.4 tcp dport 8080 drop"),
+        "{text}"
+    );
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "silent");
+    node.nft("delete table ip fw");
+}
+
 #[test]
 fn the_daemon_answers_and_repairs_in_ipvs_mode() {
     let mut node = Node::new();
@@ -90,7 +106,8 @@ fn the_daemon_answers_and_repairs_in_ipvs_mode() {
     assert!(shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} lc")));
     let answer = node.ask(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert!(text.contains("virtual server TCP 10.96.0.10:80"), "{text}");
+    assert!(answer.status.success() && text.contains("virtual server TCP 10.96.0.10:80"), "{text}");
+    check_firewall(&node);
 
     write_service(&node, "portolan.io/scheduler: sh");
     until("the Service has its own scheduler", || shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} sh")));
