@@ -256,10 +256,10 @@ async fn a_connection_is_used_again() {
     let before = fake.world().connections;
     for name in ["one", "two", "three"] {
         fake.change(|world| {
-            world.put(crate::world::service(name, "10.96.0.9"));
+            world.put(super::world::service(name, "10.96.0.9"));
             world.cut(Cut::Clean);
         });
-        follower.until(name, |it| crate::follower::service(it, name).is_some()).await;
+        follower.until(name, |it| super::follower::service(it, name).is_some()).await;
     }
     assert_eq!(fake.world().connections, before, "watches that end in good order are renewed on the same connection");
 }

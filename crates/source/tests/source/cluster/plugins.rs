@@ -95,9 +95,9 @@ async fn a_plugin_is_run_again_only_when_its_token_is_about_to_end() {
         let follower = Follower::with_kubeconfig(path);
         follower.ready().await;
         let before = runs(folder.path());
-        fake.change(|world| world.cut(crate::world::Cut::Clean));
-        fake.change(|world| world.put(crate::world::service("new", "10.96.0.9")));
-        follower.until("new", |it| crate::follower::service(it, "new").is_some()).await;
+        fake.change(|world| world.cut(super::world::Cut::Clean));
+        fake.change(|world| world.put(super::world::service("new", "10.96.0.9")));
+        follower.until("new", |it| super::follower::service(it, "new").is_some()).await;
         assert_eq!(runs(folder.path()) > before, is_run_again, "{expires}");
     }
 }
