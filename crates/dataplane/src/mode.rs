@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
-use crate::{Error, Listeners};
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
 use crate::reconcile::{SyncReport, Trust};
 use crate::tables::RuleTally;
 use crate::traffic::{Pair, ReadTraffic, Usage};
 use crate::view::Difference;
+use crate::{Error, Listeners};
 
 /// One way to make Services work on a node.
 pub trait Mode: Sync {
@@ -29,6 +29,11 @@ pub trait Mode: Sync {
     /// What this machine lacks for the mode, as the end of a sentence: "this kernel has no IPVS (module ip_vs)".
     fn missing(&self) -> Option<String> {
         None
+    }
+
+    /// Kernel modules that not every machine has, besides nf_tables and conntrack.
+    fn kernel_modules(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// What the plan must decide around.
@@ -152,6 +157,9 @@ pub trait ModeView {
 
     /// Where a packet goes by the objects that the plan renders to.
     fn trace(&self, plan: &Plan, packet: &Packet) -> Trace;
+
+    /// The same for many packets, with the objects rendered once.
+    fn trace_all(&self, plan: &Plan, packets: &[Packet]) -> Vec<Trace>;
 
     /// Where a packet goes by what the kernel holds.
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error>;
