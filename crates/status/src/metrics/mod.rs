@@ -1,12 +1,12 @@
 //! The metrics, and the methods by which the rest of the program updates them.
 
 mod generic;
-mod rules;
 mod kube_proxy;
 mod own;
 mod process;
 mod registry;
 mod relay;
+mod rules;
 mod scrape;
 mod text;
 
@@ -18,9 +18,9 @@ use portolan_model::Family;
 
 use crate::clock::Clock;
 use generic::GenericMetrics;
-use rules::RuleMetrics;
 use kube_proxy::KubeProxyMetrics;
 use own::OwnMetrics;
+use rules::RuleMetrics;
 
 pub use registry::{Descriptor, Kind, Registry};
 pub use scrape::BeforeScrape;
