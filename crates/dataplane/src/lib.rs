@@ -70,6 +70,11 @@ pub trait Dataplane {
         packet: &Packet,
     ) -> Trace;
 
+    /// The nf_tables table that belongs to the mode as a whole.
+    fn own_table(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether a chain of this name, in a table that is shared with other programs, is one of these objects.
     fn is_own_chain(&self, _chain: &str) -> bool {
         false

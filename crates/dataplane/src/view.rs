@@ -33,7 +33,7 @@ impl<D: Dataplane> ModeView for View<D> {
 
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error> {
         let objects = (self.open)()?.read()?;
-        let foreign = read_foreign(&|chain| self.dataplane.is_own_chain(chain));
+        let foreign = read_foreign(self.dataplane.own_table(), &|chain| self.dataplane.is_own_chain(chain));
         let mut trace = self.dataplane.trace_among(&objects, &foreign, &plan.node, packet);
         trace.notes.splice(0..0, foreign.notes);
         Ok(trace)

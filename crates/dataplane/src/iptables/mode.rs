@@ -46,7 +46,7 @@ impl Mode for IptablesMode {
     }
 
     fn damage(&self) -> &'static [&'static str] {
-        &["iptables", "-t", "nat", "-F", "KUBE-SERVICES"]
+        &[tables::PLAIN_PROGRAM, "-t", "nat", "-F", "KUBE-SERVICES"]
     }
 
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {

@@ -6,7 +6,6 @@ use portolan_model::Family;
 
 use super::read::{ReadSets, read_table};
 use super::{Rule, Ruleset};
-use crate::nftables::TABLE;
 use crate::walk::{BaseChain, Branch, Hook, Rules, Site, Verdict as WalkVerdict};
 
 /// Rules of other programs, and what about them cannot be run.
@@ -19,19 +18,19 @@ pub struct Foreign {
 
 /// Reads every table that sees IP packets, but our own. Where we share a table with others, rules that lead to chains of
 /// ours are left out. Tables that cannot be read limit the answer.
-pub fn read_foreign(is_own_chain: &dyn Fn(&str) -> bool) -> Foreign {
-    read_all(is_own_chain).unwrap_or_else(|error| Foreign {
+pub fn read_foreign(own_table: Option<&str>, is_own_chain: &dyn Fn(&str) -> bool) -> Foreign {
+    read_all(own_table, is_own_chain).unwrap_or_else(|error| Foreign {
         notes: vec![format!("the rules of other programs are not run: {error}")],
         ..Foreign::default()
     })
 }
 
-fn read_all(is_own_chain: &dyn Fn(&str) -> bool) -> portolan_kernel::Result<Foreign> {
+fn read_all(own_table: Option<&str>, is_own_chain: &dyn Fn(&str) -> bool) -> portolan_kernel::Result<Foreign> {
     let mut handle = Handle::open()?;
     let mut foreign = Foreign::default();
     for family in TableFamily::ALL {
         let chains = handle.all_chains(family)?;
-        for name in hooked_tables(&chains).into_iter().filter(|name| name != TABLE) {
+        for name in hooked_tables(&chains).into_iter().filter(|name| Some(name.as_str()) != own_table) {
             foreign.notes.extend(chains.iter().filter(|chain| chain.table == name).filter_map(|it| early(family, it)));
             let mut table = read_table(&mut handle, family, &name, &chains, ReadSets::All)?;
             table.chains.values_mut().for_each(|chain| chain.rules.retain(|rule| !leads_to(rule, is_own_chain)));

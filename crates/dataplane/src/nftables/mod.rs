@@ -97,6 +97,10 @@ impl Dataplane for Nftables {
         Objects(render::service(self, node, service).into_iter().collect())
     }
 
+    fn own_table(&self) -> Option<&'static str> {
+        Some(TABLE)
+    }
+
     fn is_shared(&self, key: &Key) -> bool {
         match key {
             Key::Chain(..) | Key::Set(..) => true,

@@ -11,6 +11,8 @@ use crate::{Error, ModeSettings};
 
 /// How long the programs wait for others that hold the lock of iptables.
 pub(crate) const LOCK_SECONDS: &str = "5";
+/// The program without the name of a variant.
+pub(crate) const PLAIN_PROGRAM: &str = "iptables";
 /// Chains by which kubelet shows the variant that it uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 
@@ -140,7 +142,7 @@ fn legacy_is_in_use() -> bool {
 }
 
 fn plain_is_nft() -> bool {
-    output_of("iptables", &["--version"], "")
+    output_of(PLAIN_PROGRAM, &["--version"], "")
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
 }
 

@@ -55,7 +55,7 @@ impl Mode for UserspaceMode {
     }
 
     fn damage(&self) -> &'static [&'static str] {
-        &["iptables", "-t", "nat", "-F", "KUBE-PORTALS-CONTAINER"]
+        &[tables::PLAIN_PROGRAM, "-t", "nat", "-F", "KUBE-PORTALS-CONTAINER"]
     }
 
     fn in_memory(&self, _: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
