@@ -1,4 +1,4 @@
-//! Why the API server cannot be asked, in words that help.
+//! Why there is no connection to the API server.
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -6,19 +6,18 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error(
-        "there is no way to the API server: neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST and \
-         KUBERNETES_SERVICE_PORT are not set, so this is no pod; name a kubeconfig file"
+        "no API server is configured: set --kubeconfig or --master, or run in a pod, where KUBERNETES_SERVICE_HOST and \
+         KUBERNETES_SERVICE_PORT are set"
     )]
     NotInCluster,
     #[error(
-        "this pod has no service account token at {token}; set automountServiceAccountToken, or name a kubeconfig file \
-         with --kubeconfig",
+        "this pod has no service account token at {token}; set automountServiceAccountToken, or use --kubeconfig",
         token = token.display()
     )]
     NoServiceAccount { token: PathBuf },
     #[error("cannot read the token in {path}: {source}", path = path.display())]
     Token { path: PathBuf, source: std::io::Error },
-    #[error("the token file {path} is empty; it must hold a bearer token", path = path.display())]
+    #[error("the token file {path} is empty", path = path.display())]
     EmptyToken { path: PathBuf },
     #[error("proxy-url {url:?} in the kubeconfig is not supported: the API server must be reachable without a proxy")]
     Proxy { url: String },
@@ -28,7 +27,7 @@ pub enum AccessError {
     Client { server: String, source: Box<kube_client::Error> },
 }
 
-/// An error and what caused it, each said once.
+/// An error with its causes, without repetition.
 pub(super) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -42,7 +41,7 @@ pub(super) fn chain(error: &dyn StdError) -> String {
     text
 }
 
-/// What to do about the failures that people meet most.
+/// What to do about the most frequent failures.
 pub(super) fn hint(error: &dyn StdError) -> &'static str {
     let text = chain(error).to_ascii_lowercase();
     match text.as_str() {
@@ -50,13 +49,13 @@ pub(super) fn hint(error: &dyn StdError) -> &'static str {
             " (renew the certificate; credential files are read again at every attempt)"
         }
         _ if text.contains("notvalidyet") || text.contains("not valid yet") => {
-            " (is this machine's clock right? the certificate is from the future)"
+            " (the certificate is not valid yet: check the clock of this machine)"
         }
         _ if text.contains("unknownissuer") => {
             " (certificate-authority in the kubeconfig, or ca.crt of the service account, is not the one that signed the \
              server's certificate)"
         }
-        _ if text.contains("refused") => " (is the API server running, and is its address right?)",
+        _ if text.contains("refused") => " (check that the API server is running at this address)",
         _ => "",
     }
 }
