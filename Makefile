@@ -2,18 +2,21 @@
 
 CARGO ?= cargo
 
-# Everything but the first boot of the VM is quick; each test program that runs there takes a boot.
+# Each test program that runs in the VM takes a boot.
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
+# Tests of the lab and of the daemon wait more than they compute.
+HOST_TEST = $(CARGO) test --locked --workspace --tests -- --test-threads 4
+VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm test-cluster fuzz check bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
-	@echo 'make test-vm   only those of them that need another kernel (IPVS, SCTP), in a VM under emulation'
+	@echo 'make test-vm   only those of them that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
 	@echo 'make fuzz    ten million made-up DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints, and the rules that the repository keeps'
@@ -27,15 +30,23 @@ demo: packages root
 	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --release -p portolan --example demo
 
-test: test-host test-vm
+# Both tiers at once: the VM has its processors busy while the host tests wait for packets and timers.
+test: export FIRST = $(HOST_TEST)
+test: export SECOND = $(VM_TEST)
+test: vm-image root
+	$(CARGO) test --locked --workspace --tests --no-run
+	$(CARGO) test --locked $(VM_TESTS) --no-run
+	@scripts/together "$$FIRST" "$$SECOND"
 
 test-host: packages root
-	$(CARGO) test --locked --workspace
+	$(HOST_TEST)
 
-test-vm: root
+test-vm: vm-image root
+	$(VM_TEST)
+
+vm-image:
 	@scripts/install-packages $(VM_PACKAGES)
 	@tests/vm/build
-	$(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 
 test-cluster: packages root
 	@tests/cluster/build
@@ -43,7 +54,7 @@ test-cluster: packages root
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
 fuzz: packages
-	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test names made_up -- --nocapture
+	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test dns made_up -- --nocapture
 
 check: packages components
 	$(CARGO) fmt --all --check

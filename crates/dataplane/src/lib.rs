@@ -5,9 +5,11 @@
 //! To the rest of the program a mode is a [`mode::Mode`], found in [`modes`].
 #![forbid(unsafe_code)]
 
+mod fate;
 mod flows;
 pub mod iptables;
 pub mod ipvs;
+pub mod machine;
 pub mod mode;
 pub mod modes;
 pub mod nftables;
@@ -55,7 +57,23 @@ pub trait Dataplane {
     }
 
     /// Where a packet goes by these objects alone.
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace;
+    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
+        self.trace_among(objects, &walk::NoRules, node, packet)
+    }
+
+    /// Where a packet goes by these objects and the rules of other programs.
+    fn trace_among(
+        &self,
+        objects: &Objects<Self>,
+        foreign: &dyn walk::Rules,
+        node: &NodePlan,
+        packet: &Packet,
+    ) -> Trace;
+
+    /// Whether a chain of this name, in a table that is shared with other programs, is one of these objects.
+    fn is_own_chain(&self, _chain: &str) -> bool {
+        false
+    }
 }
 
 /// A kernel that can be read.

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
-use crate::Error;
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
 use crate::reconcile::{SyncReport, Trust};
 use crate::tables::RuleTally;
 use crate::traffic::{Pair, ReadTraffic, Usage};
-use crate::userspace::Listeners;
 use crate::view::Difference;
+use crate::{Error, Listeners};
 
 /// One way to make Services work on a node.
 pub trait Mode: Sync {
@@ -70,6 +69,9 @@ pub trait Mode: Sync {
     fn places(&self) -> Vec<Box<dyn Place>> {
         Vec::new()
     }
+
+    /// A command by which another process damages what this mode has programmed, for the demo and for tests of repair.
+    fn damage(&self) -> &'static [&'static str];
 
     /// Removes what is not in any place and no rule refers to any more.
     fn remove_extras(&self, _report: &mut Report) {}

@@ -2,6 +2,7 @@
 
 use portolan_plan::{Packet, Plan, Trace};
 
+use crate::machine::read_foreign;
 use crate::mode::{ModeView, Rendered};
 use crate::{Change, Dataplane, Error, Objects, Observe, render};
 
@@ -27,7 +28,10 @@ impl<D: Dataplane> ModeView for View<D> {
 
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error> {
         let objects = (self.open)()?.read()?;
-        Ok(self.dataplane.trace(&objects, &plan.node, packet))
+        let foreign = read_foreign(&|chain| self.dataplane.is_own_chain(chain));
+        let mut trace = self.dataplane.trace_among(&objects, &foreign, &plan.node, packet);
+        trace.notes.splice(0..0, foreign.notes);
+        Ok(trace)
     }
 
     fn verify(&self, plan: &Plan) -> Result<Difference, Error> {

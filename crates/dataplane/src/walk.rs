@@ -1,49 +1,81 @@
-//! A packet's way past the kernel's hooks, with every random branch followed.
+//! A packet's path past the kernel's netfilter hooks, with every random branch followed, for rules of any kind.
+//!
+//! At each hook the base chains of all rules run in the order of their priorities, ours and those of other programs
+//! alike. What a base chain accepts goes on to the next one; what it drops is lost.
 
+mod hooks;
+
+use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet};
 
-/// Where rules are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub use hooks::walk;
+pub(crate) use hooks::{DESTINATION_NAT, SOURCE_NAT};
+
+/// Where base chains are hooked in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
-    /// Filters that come before translation.
-    Early(Entry),
-    Translate(Entry),
+    Prerouting,
     Input,
     Forward,
     Output,
-    Leave,
+    Postrouting,
+}
+
+/// A chain that a hook runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseChain {
+    pub table: Arc<str>,
+    pub name: Arc<str>,
+    pub kind: ChainKind,
+    pub priority: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// It arrives on an interface.
-    Prerouting,
-    /// The node itself sends it.
-    Output,
+pub enum ChainKind {
+    Filter,
+    /// Sees the first packet of a connection only, and only until the connection has its translation.
+    Nat,
 }
 
 /// One branch of what may happen.
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub packet: Packet,
+    /// The destination of the connection's first packet, before any translation.
+    pub original: SocketAddr,
     pub translated: bool,
+    pub masqueraded: bool,
+    /// A virtual server has chosen the destination.
+    pub scheduled: bool,
+    /// Connection tracking does not see the packet.
+    pub untracked: bool,
     pub mark: u32,
     pub share: f64,
     pub affinity: Option<u32>,
-    /// The rules that it has met.
+    /// What it has met.
     pub path: Vec<Met>,
+    /// The rule that ended it.
+    pub stopped_by: Option<Met>,
+    /// What limits the answer, in words.
+    pub notes: Vec<String>,
+    /// Rules of the base chain that were skipped and may have accepted the packet, in words.
+    pub doubts: Vec<String>,
+    /// The connection has its destination, translated or not.
+    pub(crate) has_destination: bool,
+    /// Rules of another program have translated it.
+    pub(crate) is_diverted: bool,
 }
 
-/// A rule that matched, in its chain.
+/// Something that was met on the path: a rule in its chain, or an element in its map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
-    pub chain: Arc<str>,
-    pub rule: Arc<str>,
+    pub place: Arc<str>,
+    pub content: Arc<str>,
 }
 
 /// All that may happen.
@@ -52,6 +84,8 @@ pub struct Outcome {
     pub endings: Vec<Ending>,
     /// How long a client is remembered, in seconds.
     pub affinity: Option<u32>,
+    /// What limits the answer, in words.
+    pub notes: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +96,12 @@ pub struct Ending {
     /// How likely it is, from 0 to 1.
     pub share: f64,
     pub path: Vec<Met>,
+    /// The rule that ended it, if one did.
+    pub stopped_by: Option<Met>,
+    /// That rule belongs to another program.
+    pub is_foreign: bool,
+    /// Where the packet was going at that moment.
+    pub destination: SocketAddr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,18 +111,24 @@ pub enum End {
     Drop,
     /// It goes on as it came.
     Pass,
+    /// A rule cannot be run.
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing stops it.
+    /// Accepted by this base chain.
     Continue,
     Translate(SocketAddr),
     /// To a port of the node itself.
     Redirect(u16),
+    /// To the destination that a virtual server has chosen.
+    Schedule(SocketAddr),
     Masquerade,
     Drop,
     Reject,
+    /// The rule in [`Branch::stopped_by`] cannot be run.
+    Unknown,
 }
 
 impl fmt::Display for End {
@@ -92,104 +138,98 @@ impl fmt::Display for End {
             Self::Reject => formatter.write_str("reject"),
             Self::Drop => formatter.write_str("drop"),
             Self::Pass => formatter.write_str("not handled"),
+            Self::Unknown => formatter.write_str("unknown"),
         }
+    }
+}
+
+impl fmt::Display for Met {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.content)
+    }
+}
+
+impl Met {
+    pub fn new(place: impl Into<Arc<str>>, content: impl Into<Arc<str>>) -> Self {
+        Self { place: place.into(), content: content.into() }
     }
 }
 
 /// Rules of one kind that can be run on a packet.
 pub trait Rules {
-    fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)>;
+    fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain>;
+
+    /// Runs one of [`Rules::base_chains`].
+    fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)>;
+
+    /// Whether these rules come with an address of the node that its Node object does not list.
+    fn owns(&self, _address: IpAddr) -> bool {
+        false
+    }
 }
 
-pub fn walk(rules: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
-    let mut walk = Walk { rules, node, outcome: Outcome::default() };
-    let start =
-        Branch { packet: packet.clone(), translated: false, mark: 0, share: 1.0, affinity: None, path: Vec::new() };
-    let is_own = packet.interface.is_none() && node.owns(packet.source);
-    walk.enter(start, if is_own { Entry::Output } else { Entry::Prerouting });
-    walk.outcome
+/// No rules at all.
+pub struct NoRules;
+
+impl Rules for NoRules {
+    fn base_chains(&self, _: Hook, _: Family) -> Vec<BaseChain> {
+        Vec::new()
+    }
+
+    fn run(&self, _: &BaseChain, _: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
+        vec![(branch, Verdict::Continue)]
+    }
 }
 
-struct Walk<'a> {
+/// Where rules are run.
+pub struct Site<'a> {
+    pub hook: Hook,
+    pub node: &'a NodePlan,
     rules: &'a dyn Rules,
-    node: &'a NodePlan,
-    outcome: Outcome,
 }
 
-impl Walk<'_> {
-    fn enter(&mut self, branch: Branch, entry: Entry) {
-        for branch in self.pass(Hook::Early(entry), branch) {
-            for branch in self.pass(Hook::Translate(entry), branch) {
-                self.filter(branch, entry);
-            }
-        }
-    }
-
-    /// A packet of the node to itself leaves and comes in again.
-    fn filter(&mut self, branch: Branch, entry: Entry) {
-        let stays = self.node.owns(branch.packet.destination);
-        let hooks: &[Hook] = match (entry, stays) {
-            (Entry::Prerouting, true) => &[Hook::Input],
-            (Entry::Prerouting, false) => &[Hook::Forward],
-            (Entry::Output, false) => &[Hook::Output],
-            (Entry::Output, true) => &[Hook::Output, Hook::Input],
-        };
-        let mut branches = vec![branch];
-        for hook in hooks {
-            branches = branches.into_iter().flat_map(|branch| self.pass(*hook, branch)).collect();
-        }
-        for branch in branches {
-            self.leave(branch, entry == Entry::Output || !stays);
-        }
-    }
-
-    fn leave(&mut self, branch: Branch, leaves: bool) {
-        let outcomes =
-            if leaves { self.rules.run(Hook::Leave, self.node, branch) } else { vec![(branch, Verdict::Continue)] };
-        for (branch, verdict) in outcomes {
-            let destination = SocketAddr::new(branch.packet.destination, branch.packet.port);
-            let end = if branch.translated { End::Forward(destination) } else { End::Pass };
-            let masquerade = verdict == Verdict::Masquerade && branch.translated;
-            self.end(&branch, end, masquerade);
-        }
-    }
-
-    /// The branches that go on behind a hook.
-    fn pass(&mut self, hook: Hook, branch: Branch) -> Vec<Branch> {
-        let mut passed = Vec::new();
-        for (branch, verdict) in self.rules.run(hook, self.node, branch) {
-            match verdict {
-                Verdict::Drop => self.end(&branch, End::Drop, false),
-                Verdict::Reject => self.end(&branch, End::Reject, false),
-                Verdict::Continue | Verdict::Masquerade => passed.push(branch),
-                Verdict::Translate(endpoint) => passed.push(translated(branch, endpoint)),
-                Verdict::Redirect(port) => {
-                    let own = self.own_address(branch.packet.destination);
-                    passed.push(translated(branch, SocketAddr::new(own, port)));
-                }
-            }
-        }
-        passed
-    }
-
-    /// Which of the node's addresses it is depends on the interface; no rule of ours does.
-    fn own_address(&self, destination: IpAddr) -> IpAddr {
-        let family = Family::of(destination);
-        self.node.primary_address(family).unwrap_or(match family {
-            Family::V4 => Ipv4Addr::LOCALHOST.into(),
-            Family::V6 => Ipv6Addr::LOCALHOST.into(),
-        })
-    }
-
-    fn end(&mut self, branch: &Branch, end: End, masquerade: bool) {
-        self.outcome.affinity = self.outcome.affinity.or(branch.affinity);
-        let (share, path) = (branch.share, branch.path.clone());
-        self.outcome.endings.push(Ending { end, masquerade, share, path });
+impl Site<'_> {
+    /// Whether the address is one of the node's own.
+    pub fn owns(&self, address: IpAddr) -> bool {
+        self.node.owns(address) || self.rules.owns(address)
     }
 }
 
-fn translated(mut branch: Branch, endpoint: SocketAddr) -> Branch {
-    (branch.packet.destination, branch.packet.port) = (endpoint.ip(), endpoint.port());
-    branch.translated = true;
-    branch
+impl Branch {
+    fn new(packet: &Packet) -> Self {
+        Self {
+            packet: packet.clone(),
+            original: SocketAddr::new(packet.destination, packet.port),
+            translated: false,
+            masqueraded: false,
+            scheduled: false,
+            untracked: false,
+            mark: 0,
+            share: 1.0,
+            affinity: None,
+            path: Vec::new(),
+            stopped_by: None,
+            notes: Vec::new(),
+            doubts: Vec::new(),
+            has_destination: false,
+            is_diverted: false,
+        }
+    }
+
+    pub fn destination(&self) -> SocketAddr {
+        SocketAddr::new(self.packet.destination, self.packet.port)
+    }
+
+    /// Whether NAT chains of the hook have nothing more to decide.
+    fn is_settled(&self, hook: Hook) -> bool {
+        let is_destination = matches!(hook, Hook::Prerouting | Hook::Output);
+        self.untracked || if is_destination { self.has_destination } else { self.masqueraded }
+    }
+
+    fn translate(&mut self, endpoint: SocketAddr, is_foreign: bool) {
+        (self.packet.destination, self.packet.port) = (endpoint.ip(), endpoint.port());
+        self.translated = true;
+        self.has_destination = true;
+        self.is_diverted |= is_foreign;
+    }
 }

@@ -1,5 +1,7 @@
 //! A process that may open few files. A test of its own, because the limit is the whole process's.
 
+#[path = "dataplane/world.rs"]
+#[expect(dead_code, reason = "this test uses a part of it")]
 mod world;
 
 use std::process::Command;

@@ -58,7 +58,7 @@ fn port_changes(old: Option<&Arc<ServicePlan>>, new: Option<&Arc<ServicePlan>>) 
         .collect()
 }
 
-/// A frontend's behaviour in one line: what happens to whom.
+/// A frontend's behaviour in one line, by the source of the traffic.
 fn behaviour(port: &ServicePlan, frontend: &Frontend) -> String {
     let Routes { pod, node, outside } = frontend.routes;
     let words = |route| route_words(port, route);

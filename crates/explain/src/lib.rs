@@ -1,7 +1,7 @@
-//! Read-only questions about a plan and its objects, answered in words and as JSON.
+//! Read-only reports about a plan and its objects, as text and as JSON.
 //!
-//! Every answer is a value: it prints itself for people, and it serialises for programs, so that a running daemon can
-//! hand it to the command that asked. Nothing here can write to a kernel.
+//! Every answer is a value with a text form and a serialised form, so that a running daemon can send it to a command.
+//! Nothing here can write to a kernel.
 #![forbid(unsafe_code)]
 
 mod difference;

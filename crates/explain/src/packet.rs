@@ -36,7 +36,7 @@ impl PacketQuestion {
 pub struct PacketAnswer {
     pub packet: String,
     pub service: Option<String>,
-    /// `forward`, `reject`, `drop` or `pass`.
+    /// `forward`, `reject`, `drop`, `pass`, `stopped` (by a rule that belongs to no Service) or `unknown`.
     pub fate: String,
     pub reason: Option<String>,
     pub explanation: String,
@@ -45,12 +45,18 @@ pub struct PacketAnswer {
     pub affinity_seconds: Option<u32>,
     /// How the plan decides.
     pub decisions: Vec<StepAnswer>,
-    /// What the packet meets in the mode's objects.
+    /// What the packet matches in the mode's objects.
     pub objects: Vec<StepAnswer>,
-    /// Whose objects were asked: those that would be programmed, or those that the kernel holds.
+    /// Which objects were traced: those that would be programmed, or those that the kernel holds.
     pub objects_from: String,
-    /// Where plan and objects disagree, in words. Anything here is a fault: of the kernel's state, or of ours.
+    /// The rule that drops or rejects the packet, where that rule is not one of Portolan's for a Service.
+    #[serde(default)]
+    pub stopped_by: Option<String>,
+    /// Where plan and objects disagree, in words. Anything here is a fault: in the kernel's state, or in Portolan.
     pub disagreement: Option<String>,
+    /// What limits the answer, such as rules of other programs that are not understood.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,21 +75,36 @@ pub struct StepAnswer {
 /// Compares what the plan decides about a packet with what the packet meets in a mode's objects.
 pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &str) -> PacketAnswer {
     let decided = trace(plan, packet);
-    let disagreement = (decided.fate != met.fate)
-        .then(|| format!("the plan says \"{}\", but {objects_from} say \"{}\"", decided.fate, met.fate));
     let service = decided.service.as_ref().and_then(|key| plan.services.get(key));
+    // Whatever the plan decides, a packet that is stopped does not arrive.
+    let is_decided = !matches!(met.fate, Fate::Stopped { .. } | Fate::Unknown { .. });
+    let fate = if is_decided { &decided.fate } else { &met.fate };
     PacketAnswer {
         packet: packet.to_string(),
         service: decided.service.as_ref().map(ToString::to_string),
-        fate: fate_word(&decided.fate).into(),
-        reason: reason(&decided.fate),
-        explanation: explanation(&decided.fate),
-        candidates: candidates(&decided),
+        fate: fate_word(fate).into(),
+        reason: reason(fate),
+        explanation: explanation(fate),
+        candidates: candidates(fate),
         affinity_seconds: service.and_then(|service| service.affinity_seconds),
         decisions: steps(&decided.steps),
         objects: steps(&met.steps),
         objects_from: objects_from.into(),
-        disagreement,
+        stopped_by: stopped_by(fate),
+        disagreement: disagreement(&decided, met, objects_from),
+        notes: met.notes.clone(),
+    }
+}
+
+fn disagreement(decided: &Trace, met: &Trace, objects_from: &str) -> Option<String> {
+    let differs = decided.fate != met.fate;
+    differs.then(|| format!("the plan decides \"{}\", but in {objects_from} it is \"{}\"", decided.fate, met.fate))
+}
+
+fn stopped_by(fate: &Fate) -> Option<String> {
+    match fate {
+        Fate::Stopped { by } => Some(by.clone()),
+        _ => None,
     }
 }
 
@@ -93,13 +114,15 @@ fn fate_word(fate: &Fate) -> &'static str {
         Fate::Refuse(portolan_plan::Refusal::Reject(_)) => "reject",
         Fate::Refuse(portolan_plan::Refusal::Drop(_)) => "drop",
         Fate::Pass => "pass",
+        Fate::Stopped { .. } => "stopped",
+        Fate::Unknown { .. } => "unknown",
     }
 }
 
 fn reason(fate: &Fate) -> Option<String> {
     match fate {
         Fate::Refuse(refusal) => Some(refusal.reason().to_string()),
-        Fate::Forward(_) | Fate::Pass => None,
+        _ => None,
     }
 }
 
@@ -112,11 +135,13 @@ fn explanation(fate: &Fate) -> String {
         }
         Fate::Refuse(refusal) => format!("dropped without an answer: {}", refusal.reason().in_words()),
         Fate::Pass => "not touched: no Service has this address and port".into(),
+        Fate::Stopped { by } => format!("stopped by a rule that belongs to no Service: {by}"),
+        Fate::Unknown { because } => format!("unknown, because a rule is not understood: {because}"),
     }
 }
 
-fn candidates(decided: &Trace) -> Vec<CandidateAnswer> {
-    let Fate::Forward(candidates) = &decided.fate else { return Vec::new() };
+fn candidates(fate: &Fate) -> Vec<CandidateAnswer> {
+    let Fate::Forward(candidates) = fate else { return Vec::new() };
     let probability = 1.0 / candidates.len() as f64;
     let answer = |it: &portolan_plan::Candidate| CandidateAnswer {
         endpoint: it.endpoint,
@@ -144,6 +169,7 @@ impl PacketAnswer {
         if let Some(disagreement) = &self.disagreement {
             lines.push(style.red(&format!("DISAGREEMENT: {disagreement}")));
         }
+        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
         lines.join("\n") + "\n"
     }
 

@@ -1,4 +1,4 @@
-//! Does the kernel say what the cluster asked?
+//! Does the kernel hold what the plan needs?
 
 use portolan_dataplane::Difference as Repair;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::table::Style;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VerifyAnswer {
     pub mode: String,
-    /// How many objects the plan wants.
+    /// How many objects the plan has.
     pub wanted: usize,
     pub differences: Vec<Difference>,
 }

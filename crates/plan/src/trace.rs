@@ -36,6 +36,8 @@ pub struct Trace {
     pub fate: Fate,
     /// The Service port that decides, if any.
     pub service: Option<PortKey>,
+    /// What limits the answer, such as rules of other programs that are not understood.
+    pub notes: Vec<String>,
 }
 
 /// One step on the path of a packet.
@@ -60,6 +62,14 @@ pub enum Fate {
     Refuse(Refusal),
     /// No Service is concerned.
     Pass,
+    /// Dropped or rejected by a rule that belongs to no Service: of another program, or in a table in mid-change.
+    Stopped {
+        by: String,
+    },
+    /// A rule cannot be run.
+    Unknown {
+        because: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +83,8 @@ impl fmt::Display for Fate {
         match self {
             Self::Refuse(refusal) => write!(formatter, "{refusal}"),
             Self::Pass => formatter.write_str("pass"),
+            Self::Stopped { by } => write!(formatter, "stopped by {by}"),
+            Self::Unknown { because } => write!(formatter, "unknown: {because}"),
             Self::Forward(candidates) => {
                 formatter.write_str("forward")?;
                 for candidate in candidates {
@@ -90,10 +102,10 @@ pub fn trace(plan: &Plan, packet: &Packet) -> Trace {
     let origin = origin(&plan.node, packet, &mut steps);
     let Some(claim) = plan.holder(packet.destination, packet.port, packet.protocol) else {
         let fate = unclaimed(plan, packet, &mut steps);
-        return Trace { steps, fate, service: None };
+        return Trace { steps, fate, service: None, notes: Vec::new() };
     };
     let fate = claimed(plan, packet, origin, &claim, &mut steps);
-    Trace { steps, fate, service: Some(claim.holder) }
+    Trace { steps, fate, service: Some(claim.holder), notes: Vec::new() }
 }
 
 fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {

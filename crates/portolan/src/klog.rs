@@ -3,35 +3,29 @@
 use std::fmt::{self, Write};
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing::{Event, Level, Metadata};
 
-/// `I1115 16:00:00.000000    1234 file.rs:10] message`, or `"message" key="value"` if the event has fields; in UTC.
-pub(crate) struct TextFormat;
-
-/// `{"ts":1700000000000.123,"caller":"file.rs:10","msg":"message","v":0}`
-pub(crate) struct JsonFormat;
-
-impl<S, N> FormatEvent<S, N> for TextFormat
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let now = jiff::Timestamp::now();
-        writeln!(out, "{}", text_line(event.metadata(), &Content::of(event), &now, std::process::id()))
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// `I1115 16:00:00.000000    1234 file.rs:10] message`, or `"message" key="value"` if the event has fields; in UTC.
+    Text,
+    /// `{"ts":1700000000000.123,"caller":"file.rs:10","msg":"message","v":0}`
+    Json,
+    /// `2026-11-15T16:00:00.012345Z  INFO message key="value"`, in colour.
+    Terminal,
 }
 
-impl<S, N> FormatEvent<S, N> for JsonFormat
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        writeln!(out, "{}", json_line(event.metadata(), &Content::of(event), &jiff::Timestamp::now()))
+impl Format {
+    /// The event as a line, with its end.
+    pub(crate) fn line(self, event: &Event<'_>, now: &jiff::Timestamp, process: u32) -> String {
+        let (metadata, content) = (event.metadata(), Content::of(event));
+        let mut line = match self {
+            Self::Text => text_line(metadata, &content, now, process),
+            Self::Json => json_line(metadata, &content, now),
+            Self::Terminal => terminal_line(metadata, &content, now),
+        };
+        line.push('\n');
+        line
     }
 }
 
@@ -64,6 +58,21 @@ fn json_line(metadata: &Metadata<'_>, content: &Content, now: &jiff::Timestamp) 
     }
     content.fields.iter().for_each(|(name, value)| _ = write!(line, ",{}:{value}", text(name)));
     line + "}"
+}
+
+/// Colours are those of most programs: red for errors, yellow for warnings, green for what is normal.
+fn terminal_line(metadata: &Metadata<'_>, content: &Content, now: &jiff::Timestamp) -> String {
+    let colour = match *metadata.level() {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        Level::TRACE => 35,
+    };
+    let (level, message) = (metadata.level(), &content.message);
+    let mut line = format!("\x1b[2m{now:.6}\x1b[0m \x1b[{colour}m{level:>5}\x1b[0m {message}");
+    content.fields.iter().for_each(|(name, value)| _ = write!(line, " \x1b[3m{name}\x1b[0m={value}"));
+    line
 }
 
 fn verbosity(level: Level) -> u8 {
@@ -132,26 +141,39 @@ impl Visit for Content {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+    use tracing::Subscriber;
+    use tracing::span::{Attributes, Id, Record};
 
     use super::*;
 
-    /// Keeps every event as both formats write it, at a fixed time.
+    /// Keeps every event in all formats, at a fixed time.
     struct Keep(Arc<Mutex<Vec<String>>>);
 
-    impl<S: Subscriber> Layer<S> for Keep {
-        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let now: jiff::Timestamp = "2026-11-15T16:00:00.012345Z".parse().expect("a time");
-            let (metadata, content) = (event.metadata(), Content::of(event));
-            let lines = [text_line(metadata, &content, &now, 1234), json_line(metadata, &content, &now)];
-            self.0.lock().expect("not poisoned").extend(lines);
+    impl Subscriber for Keep {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
         }
+
+        fn event(&self, event: &Event<'_>) {
+            let now: jiff::Timestamp = "2026-11-15T16:00:00.012345Z".parse().expect("a time");
+            let formats = [Format::Text, Format::Json, Format::Terminal];
+            self.0.lock().expect("not poisoned").extend(formats.map(|format| format.line(event, &now, 1234)));
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
     }
 
     #[test]
     fn lines_are_as_kubernetes_programs_write_them() {
         let kept = Arc::new(Mutex::new(Vec::new()));
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(Keep(kept.clone())), || {
+        tracing::subscriber::with_default(Keep(kept.clone()), || {
             tracing::info!("plain \"words\"");
             tracing::error!(error = "it broke", attempt = 3, "trying");
             tracing::debug!(full = true, "Syncing");
@@ -161,23 +183,29 @@ mod tests {
             let from = line.find("klog.rs:").expect("the file is named") + "klog.rs:".len();
             line[from..].split([']', '"']).next().expect("a number follows").to_owned()
         };
-        let n: Vec<String> = lines.iter().map(|line| number(line)).collect();
+        let n: Vec<String> = lines.chunks(3).map(|formats| number(&formats[0])).collect();
         let expected = [
-            format!("I1115 16:00:00.012345    1234 klog.rs:{}] plain \"words\"", n[0]),
+            format!("I1115 16:00:00.012345    1234 klog.rs:{}] plain \"words\"\n", n[0]),
             format!(
-                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"plain \\\"words\\\"\",\"v\":0}}",
+                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"plain \\\"words\\\"\",\"v\":0}}\n",
+                n[0]
+            ),
+            "\x1b[2m2026-11-15T16:00:00.012345Z\x1b[0m \x1b[32m INFO\x1b[0m plain \"words\"\n".to_owned(),
+            format!("E1115 16:00:00.012345    1234 klog.rs:{}] \"trying\" err=\"it broke\" attempt=3\n", n[1]),
+            format!(
+                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"trying\",\"err\":\"it broke\",\"attempt\":3}}\n",
                 n[1]
             ),
-            format!("E1115 16:00:00.012345    1234 klog.rs:{}] \"trying\" err=\"it broke\" attempt=3", n[2]),
+            "\x1b[2m2026-11-15T16:00:00.012345Z\x1b[0m \x1b[31mERROR\x1b[0m trying \x1b[3merr\x1b[0m=\"it broke\" \
+             \x1b[3mattempt\x1b[0m=3\n"
+                .to_owned(),
+            format!("I1115 16:00:00.012345    1234 klog.rs:{}] \"Syncing\" full=true\n", n[2]),
             format!(
-                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"trying\",\"err\":\"it broke\",\"attempt\":3}}",
-                n[3]
+                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"Syncing\",\"v\":2,\"full\":true}}\n",
+                n[2]
             ),
-            format!("I1115 16:00:00.012345    1234 klog.rs:{}] \"Syncing\" full=true", n[4]),
-            format!(
-                "{{\"ts\":1794758400012.345,\"caller\":\"klog.rs:{}\",\"msg\":\"Syncing\",\"v\":2,\"full\":true}}",
-                n[5]
-            ),
+            "\x1b[2m2026-11-15T16:00:00.012345Z\x1b[0m \x1b[34mDEBUG\x1b[0m Syncing \x1b[3mfull\x1b[0m=true\n"
+                .to_owned(),
         ];
         assert_eq!(*lines, expected);
     }

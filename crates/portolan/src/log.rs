@@ -1,15 +1,14 @@
 //! The log, on standard error: as klog writes it, as component-base writes JSON, or for people at a terminal.
 
-use std::io::IsTerminal;
-use std::sync::{Mutex, OnceLock};
+use std::io::{IsTerminal, Write};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use portolan_config::{Document, Level, Notice};
-use tracing::Metadata;
-use tracing_subscriber::filter::{FilterFn, LevelFilter};
-use tracing_subscriber::prelude::*;
-use tracing_subscriber::reload;
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
-use crate::klog::{JsonFormat, TextFormat};
+use crate::klog::Format;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
@@ -80,49 +79,65 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The log that runs, and how to change what it lets through.
-struct Running {
-    settings: Mutex<LogSettings>,
-    refilter: Box<dyn Fn(&LogSettings) + Send + Sync>,
+/// What the log lets through, once it runs.
+static RUNNING: OnceLock<RwLock<LogSettings>> = OnceLock::new();
+
+/// Writes events to standard error. There are no spans in this program.
+struct Log(Format);
+
+impl Subscriber for Log {
+    fn enabled(&self, event: &Metadata<'_>) -> bool {
+        current().is_some_and(|settings| settings.allows(event))
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        current().map(|settings| settings.most_verbose())
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let line = self.0.line(event, &jiff::Timestamp::now(), std::process::id());
+        // A log that cannot be written is no reason to stop.
+        _ = std::io::stderr().write_all(line.as_bytes());
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }
 
-static RUNNING: OnceLock<Running> = OnceLock::new();
+fn current() -> Option<RwLockReadGuard<'static, LogSettings>> {
+    RUNNING.get().map(|settings| settings.read().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Starts the log. Only the first call has an effect.
 pub(crate) fn start(settings: &LogSettings) {
-    let (filter, handle) = reload::Layer::new(filter(settings));
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let layer = match settings.format {
-        LogFormat::Json => layer.event_format(JsonFormat).boxed(),
-        LogFormat::Unset if std::io::stderr().is_terminal() => layer.with_ansi(true).with_target(false).boxed(),
-        LogFormat::Unset | LogFormat::Text => layer.event_format(TextFormat).boxed(),
+    let format = match settings.format {
+        LogFormat::Json => Format::Json,
+        LogFormat::Unset if std::io::stderr().is_terminal() => Format::Terminal,
+        LogFormat::Unset | LogFormat::Text => Format::Text,
     };
-    if tracing_subscriber::registry().with(layer.with_filter(filter)).try_init().is_ok() {
-        let refilter = Box::new(move |settings: &LogSettings| _ = handle.reload(self::filter(settings)));
-        _ = RUNNING.set(Running { settings: Mutex::new(settings.clone()), refilter });
+    if RUNNING.set(RwLock::new(settings.clone())).is_ok() {
+        _ = tracing::subscriber::set_global_default(Log(format));
     }
 }
 
-type Filter = FilterFn<Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync>>;
-
-fn filter(settings: &LogSettings) -> Filter {
-    let own = settings.clone();
-    let allows: Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync> = Box::new(move |event| own.allows(event));
-    FilterFn::new(allows).with_max_level_hint(settings.most_verbose())
-}
-
-/// Lets through what the settings say from now on. The format stays as it was at the start.
+/// Lets through what the settings allow from now on. The format stays as it was at the start.
 pub(crate) fn set(settings: &LogSettings) {
     let Some(running) = RUNNING.get() else { return };
-    *running.settings.lock().expect("nobody panics while changing the log") = settings.clone();
-    (running.refilter)(settings);
+    *running.write().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+    // Which events are let through is remembered for each place in the code.
+    tracing::callsite::rebuild_interest_cache();
 }
 
 /// For `/debug/flags/v`: the new verbosity as text, and what to answer.
 pub(crate) fn set_verbosity(text: &str) -> Result<String, String> {
     let verbosity = text.trim().parse().map_err(|_| format!("{text:?} is not a verbosity: write a number from 0"))?;
-    let running = RUNNING.get().ok_or("the log does not run")?;
-    let settings = running.settings.lock().expect("nobody panics while changing the log").clone();
+    let settings = current().ok_or("the log does not run")?.clone();
     set(&LogSettings { verbosity, ..settings });
     Ok(format!("successfully set klog.logging.verbosity to {verbosity}"))
 }

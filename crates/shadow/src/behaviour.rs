@@ -1,4 +1,4 @@
-//! What happens to a new connection, as far as its two ends can tell.
+//! What happens to a new connection, as its two ends see it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,6 +13,8 @@ pub struct Behaviour {
     pub choices: Vec<Choice>,
     /// How long a client is remembered, in seconds.
     pub affinity: Option<u32>,
+    /// A rule that could not be run.
+    pub not_understood: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,13 +46,15 @@ impl Behaviour {
             }
         }
         merged.sort_by_key(|choice| (choice.end, choice.masquerade));
-        Self { choices: merged, affinity }
+        Self { choices: merged, affinity, not_understood: None }
     }
 
     pub(crate) fn planned(fate: &Fate, affinity: Option<u32>) -> Self {
         let sole = |end| vec![Choice { end, masquerade: false, share: 1.0 }];
         let choices = match fate {
             Fate::Pass => sole(End::Pass),
+            Fate::Stopped { .. } => sole(End::Drop),
+            Fate::Unknown { .. } => sole(End::Unknown),
             Fate::Refuse(Refusal::Reject(_)) => sole(End::Reject),
             Fate::Refuse(Refusal::Drop(_)) => sole(End::Drop),
             Fate::Forward(candidates) => {
@@ -66,12 +70,14 @@ impl Behaviour {
         Self::new(choices, affinity)
     }
 
-    /// Being remembered makes no difference where there is nothing to choose.
+    /// Session affinity makes no difference where there is only one endpoint. What is not understood is like nothing.
     pub fn is_like(&self, other: &Self) -> bool {
         let alike = |one: &Choice, two: &Choice| {
             (one.end, one.masquerade) == (two.end, two.masquerade) && (one.share - two.share).abs() < SAME_SHARE
         };
-        self.choices.len() == other.choices.len()
+        let is_understood = |it: &Choice| it.end != End::Unknown;
+        self.choices.iter().chain(&other.choices).all(is_understood)
+            && self.choices.len() == other.choices.len()
             && self.choices.iter().zip(&other.choices).all(|(one, two)| alike(one, two))
             && (self.choices.len() < 2 || self.affinity == other.affinity)
     }
@@ -104,6 +110,7 @@ impl fmt::Display for Behaviour {
                 write!(formatter, " ({:.1} %)", choice.share * 100.0)?;
             }
         }
+        self.not_understood.iter().try_for_each(|rule| write!(formatter, " ({rule})"))?;
         match self.affinity {
             Some(seconds) if self.choices.len() > 1 => write!(formatter, ", the same one for {seconds} s"),
             _ => Ok(()),

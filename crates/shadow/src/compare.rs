@@ -1,4 +1,4 @@
-//! Both sides asked the same questions, and the answers that differ.
+//! Both sides probed with the same packets, and the outcomes that differ.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,30 +11,30 @@ use portolan_dataplane::walk::End;
 use crate::behaviour::Behaviour;
 use crate::expected::Expectations;
 use crate::peer::PeerRules;
-use crate::probes::{Asker, Probe, Senders};
+use crate::probes::{Client, Probe, Senders};
 
-/// The outcome of asking everything.
+/// The outcome of all probes.
 #[derive(Debug)]
 pub struct Comparison {
     /// kube-proxy's mode.
     pub mode: &'static str,
-    /// How many questions were asked.
-    pub asked: usize,
+    /// How many packets were tried.
+    pub probes: usize,
     pub differences: Vec<Difference>,
     /// What in kube-proxy's rules was not understood.
     pub unknown: Vec<String>,
 }
 
-/// One question to which Portolan and kube-proxy have different answers.
+/// One packet that Portolan and kube-proxy treat differently.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// `namespace/name:port`, or what kube-proxy's rules tell of it.
+    /// `namespace/name:port`, or what kube-proxy's rules show of it.
     pub service: String,
-    pub asker: Asker,
+    pub client: Client,
     pub packet: Packet,
     pub portolan: Behaviour,
     pub kube_proxy: Behaviour,
-    /// Why this is meant to differ; `None` if it is not.
+    /// Why this difference is intended; `None` if it is not.
     pub expected: Option<&'static str>,
     /// What differs, in words.
     pub what: String,
@@ -46,22 +46,22 @@ impl Comparison {
     }
 }
 
-/// Every address of the plan, and every address that only kube-proxy has, asked by everybody whom it may treat apart.
+/// Probes every address of the plan, and every address that only kube-proxy has, from every kind of client.
 pub fn compare(plan: &Plan, peer: &PeerRules) -> Comparison {
     let senders = Senders::new(plan);
     let expectations = Expectations::new(plan, peer.mode);
-    let mut asked = 0;
+    let mut count = 0;
     let mut differences = Vec::new();
-    let mut ask = |probe: Probe, service: &str| {
-        asked += 1;
-        differences.extend(ask_both(plan, peer, &expectations, probe, service));
+    let mut try_one = |probe: Probe, service: &str| {
+        count += 1;
+        differences.extend(probe_both(plan, peer, &expectations, probe, service));
     };
     let mut known: HashSet<(Family, FrontendAddress, Protocol)> = HashSet::new();
     for service in plan.services.values() {
         for frontend in &service.frontends {
             known.insert((service.key.family, frontend.address, service.protocol()));
             let name = service.key.to_string();
-            senders.of_frontend(service, frontend).into_iter().for_each(|probe| ask(probe, &name));
+            senders.of_frontend(service, frontend).into_iter().for_each(|probe| try_one(probe, &name));
         }
     }
     let mut others = peer.frontends();
@@ -69,13 +69,13 @@ pub fn compare(plan: &Plan, peer: &PeerRules) -> Comparison {
     for other in others {
         if known.insert((other.family, other.address, other.protocol)) {
             let probes = senders.of_address(other.family, other.address, other.protocol);
-            probes.into_iter().for_each(|probe| ask(probe, &other.service));
+            probes.into_iter().for_each(|probe| try_one(probe, &other.service));
         }
     }
-    Comparison { mode: peer.mode, asked, differences, unknown: peer.unknown.clone() }
+    Comparison { mode: peer.mode, probes: count, differences, unknown: peer.unknown.clone() }
 }
 
-fn ask_both(
+fn probe_both(
     plan: &Plan,
     peer: &PeerRules,
     expectations: &Expectations<'_>,
@@ -91,13 +91,14 @@ fn ask_both(
     }
     let expected = expectations.reason(&probe, service.map(|service| &**service), &portolan, &kube_proxy);
     let what = what_differs(&portolan, &kube_proxy);
-    let Probe { asker, packet } = probe;
-    Some(Difference { service: name.to_owned(), asker, packet, portolan, kube_proxy, expected, what })
+    let Probe { client, packet } = probe;
+    Some(Difference { service: name.to_owned(), client, packet, portolan, kube_proxy, expected, what })
 }
 
 fn what_differs(portolan: &Behaviour, kube_proxy: &Behaviour) -> String {
     let (ours, theirs) = (portolan.endpoints(), kube_proxy.endpoints());
     match (portolan.sole_end(), kube_proxy.sole_end()) {
+        (_, Some(End::Unknown)) => "kube-proxy's rules are not understood".to_owned(),
         (_, Some(End::Pass)) => "kube-proxy does not serve this address".to_owned(),
         (Some(End::Pass), _) => "Portolan does not serve this address".to_owned(),
         (Some(End::Reject | End::Drop), _) => "Portolan refuses".to_owned(),
@@ -114,9 +115,9 @@ fn masquerades(behaviour: &Behaviour) -> Vec<bool> {
 }
 
 fn endpoints_differ(ours: &[SocketAddr], theirs: &[SocketAddr]) -> String {
-    let only = |who: &str, some: &[SocketAddr], others: &[SocketAddr]| {
+    let only = |side: &str, some: &[SocketAddr], others: &[SocketAddr]| {
         let only: Vec<String> = some.iter().filter(|it| !others.contains(it)).map(ToString::to_string).collect();
-        (!only.is_empty()).then(|| format!("only {who}: {}", only.join(" ")))
+        (!only.is_empty()).then(|| format!("only {side}: {}", only.join(" ")))
     };
     let parts: Vec<String> =
         only("Portolan", ours, theirs).into_iter().chain(only("kube-proxy", theirs, ours)).collect();

@@ -1,4 +1,4 @@
-//! Differences that are meant, each with its reason.
+//! Intended differences, each with its reason.
 
 use std::collections::HashSet;
 
@@ -8,21 +8,21 @@ use portolan_plan::{FrontendAddress, FrontendKind, Packet, Plan, ServicePlan};
 use portolan_dataplane::walk::End;
 
 use crate::behaviour::Behaviour;
-use crate::probes::{Asker, Probe};
+use crate::probes::{Client, Probe};
 
 const OTHER_NODE_ADDRESSES: &str = "Portolan serves node ports on the node's primary addresses, as kube-proxy's nftables \
     mode does; set nodePortAddresses (--nodeport-addresses all) to serve them on every address";
 const LOCALHOST: &str = "node ports on 127.0.0.1 exist in kube-proxy's iptables mode only";
-const SHARED_ADDRESS: &str = "several Services ask for this address and port; which one kube-proxy serves depends on the \
+const SHARED_ADDRESS: &str = "several Services have this address and port; which one kube-proxy serves depends on the \
     order of events, Portolan always serves the same";
 
 /// The rest is about kube-proxy's iptables mode alone; its nftables mode does as Portolan does.
-const REFUSED_TO_THE_NODE: &str = "kube-proxy's iptables mode does not tell the node itself that an external or \
-    load-balancer address has no endpoints";
+const REFUSED_TO_THE_NODE: &str = "kube-proxy's iptables mode does not reject connections of the node itself to \
+    an external or load-balancer address without endpoints";
 const RESTRICTED_AND_EMPTY: &str =
-    "kube-proxy's iptables mode minds source ranges only while the Service has endpoints";
+    "kube-proxy's iptables mode applies source ranges only while the Service has endpoints";
 const TWICE_IN_ONE_SERVICE: &str = "the address is an external IP of the same Service, too, for which kube-proxy's \
-    iptables mode does not mind the source ranges";
+    iptables mode does not apply the source ranges";
 
 pub(crate) struct Expectations<'a> {
     plan: &'a Plan,
@@ -36,7 +36,7 @@ impl<'a> Expectations<'a> {
         Self { plan, mode, contested: conflicts.map(|conflict| conflict.address).collect() }
     }
 
-    /// Why the two are meant to differ here, if they are.
+    /// Why the two differ by design, if they do.
     pub(crate) fn reason(
         &self,
         probe: &Probe,
@@ -60,7 +60,7 @@ impl<'a> Expectations<'a> {
             matches!(kind(service, packet), Some(FrontendKind::LoadBalancerIp | FrontendKind::ExternalIp));
         let is_empty = service.cluster.is_empty() && service.local.is_empty();
         match ends {
-            (Some(End::Reject), Some(End::Pass)) if probe.asker == Asker::Node && is_external && is_empty => {
+            (Some(End::Reject), Some(End::Pass)) if probe.client == Client::Node && is_external && is_empty => {
                 Some(REFUSED_TO_THE_NODE)
             }
             (Some(End::Drop), Some(End::Reject | End::Pass)) if is_external && is_empty => Some(RESTRICTED_AND_EMPTY),

@@ -2,16 +2,16 @@
 
 use portolan_dataplane::tables::save::{SavedTable, parse_save};
 use portolan_dataplane::tables::{Matching, RuleBook};
-use portolan_dataplane::walk::{Branch, Hook, Rules, Verdict};
+use portolan_dataplane::walk::{BaseChain, Branch, Hook, Rules, Site, Verdict};
 use portolan_model::Family;
-use portolan_plan::{FrontendAddress, NodePlan};
+use portolan_plan::FrontendAddress;
 
 use crate::peer::{Frontends, PeerFrontend};
 
 #[derive(Default)]
 pub(crate) struct Iptables(pub(crate) RuleBook);
 
-/// The chains whose rules are about single addresses.
+/// The chains with one rule per frontend.
 const LISTED: [(&str, &str); 4] = [
     ("nat", "KUBE-SERVICES"),
     ("nat", "KUBE-NODEPORTS"),
@@ -19,7 +19,7 @@ const LISTED: [(&str, &str); 4] = [
     ("filter", "KUBE-EXTERNAL-SERVICES"),
 ];
 
-/// Rules of others in the built-in chains are not run: they are the same under any proxy.
+/// Rules of other programs in the built-in chains are not run: they are the same under any proxy.
 fn is_relevant(chain: &str, target: Option<&str>) -> bool {
     chain.starts_with("KUBE-") || target.is_some_and(|target| target.starts_with("KUBE-") && target != "KUBE-FIREWALL")
 }
@@ -35,8 +35,12 @@ impl Iptables {
 }
 
 impl Rules for Iptables {
-    fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)> {
-        self.0.run(hook, node, branch)
+    fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain> {
+        self.0.base_chains(hook, family)
+    }
+
+    fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
+        self.0.run(chain, site, branch)
     }
 }
 

@@ -1,8 +1,8 @@
-//! SHADOW: what kube-proxy has programmed on this node, read as behaviour and held against the plan.
+//! What kube-proxy has programmed on this node, run on packets and compared with the plan.
 //!
-//! [`read_peer`] reads kube-proxy's rules, [`compare`] asks both sides the same questions ("a pod connects to this
-//! address: what happens?") and gives the answers that differ. The rules are run, not parsed for meaning: every random
-//! branch is followed, and nothing is known about what kube-proxy's chains are for.
+//! [`read_peer`] reads kube-proxy's rules. [`compare`] probes both sides with the same packets and returns the outcomes that
+//! differ. The rules are run, not parsed for meaning: every random branch is followed, and nothing is known about what
+//! kube-proxy's chains are for.
 #![forbid(unsafe_code)]
 
 mod behaviour;
@@ -19,6 +19,6 @@ pub use behaviour::{Behaviour, Choice};
 pub use compare::{Comparison, Difference, compare};
 pub use peer::{PeerRules, ReadError, read_peer};
 pub use portolan_dataplane::walk::End;
-pub use probes::Asker;
+pub use probes::Client;
 pub use report::{Line, Report};
 pub use watch::{Look, Shadow};

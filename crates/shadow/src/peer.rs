@@ -4,7 +4,7 @@ use std::io;
 use std::process::Command;
 
 use portolan_dataplane::peers::{self, Peer, Variant};
-use portolan_dataplane::walk::{Rules, walk};
+use portolan_dataplane::walk::{End, NoRules, Rules, walk};
 use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan, Packet};
 
@@ -12,26 +12,26 @@ use crate::behaviour::{Behaviour, Choice};
 use crate::iptables::Iptables;
 use crate::nftables;
 
-/// An address that kube-proxy's rules have something to say about.
+/// An address that kube-proxy's rules name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerFrontend {
     pub(crate) family: Family,
     pub(crate) address: FrontendAddress,
     pub(crate) protocol: Protocol,
-    /// The Service, as far as the rules tell.
+    /// The Service, as far as the rules show it.
     pub(crate) service: String,
 }
 
-/// Rules that can also tell which addresses they are about.
+/// Rules that also list the addresses that they name.
 pub(crate) trait Frontends: Rules {
     fn frontends(&self) -> Vec<PeerFrontend>;
 }
 
-/// Everything that kube-proxy has programmed, ready to be asked.
+/// Everything that kube-proxy has programmed, ready to be run.
 pub struct PeerRules {
     rules: Box<dyn Frontends + Send>,
     pub mode: &'static str,
-    /// Parts of rules that are not understood; such rules are taken never to match.
+    /// Parts of rules that are not understood. What becomes of a packet that meets such a rule is unknown.
     pub unknown: Vec<String>,
 }
 
@@ -93,8 +93,10 @@ impl PeerRules {
 
     /// What kube-proxy does with this packet.
     pub fn behaviour(&self, node: &NodePlan, packet: &Packet) -> Behaviour {
-        let outcome = walk(&*self.rules, node, packet);
-        Behaviour::new(outcome.endings.iter().map(Choice::from), outcome.affinity)
+        let outcome = walk(&*self.rules, &NoRules, node, packet);
+        let failed = outcome.endings.iter().filter(|ending| ending.end == End::Unknown);
+        let not_understood = failed.filter_map(|ending| ending.stopped_by.as_ref()).map(ToString::to_string).next();
+        Behaviour { not_understood, ..Behaviour::new(outcome.endings.iter().map(Choice::from), outcome.affinity) }
     }
 
     pub(crate) fn frontends(&self) -> Vec<PeerFrontend> {

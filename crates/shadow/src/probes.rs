@@ -1,4 +1,4 @@
-//! The questions that both sides are asked: who connects, and to what.
+//! The packets that both sides are probed with: from every kind of client to every frontend.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::{Frontend, FrontendAddress, LocalDetector, NodePlan, Packet, Plan, ServicePlan};
 
-/// Who connects.
+/// Where a probe comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asker {
+pub enum Client {
     Pod,
     Node,
     Outside,
@@ -18,7 +18,7 @@ pub enum Asker {
     Itself,
 }
 
-impl fmt::Display for Asker {
+impl fmt::Display for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Pod => "a pod",
@@ -31,21 +31,21 @@ impl fmt::Display for Asker {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    pub(crate) asker: Asker,
+    pub(crate) client: Client,
     pub(crate) packet: Packet,
 }
 
-/// An address and interface that packets of an asker come from.
-type Sender = (Asker, IpAddr, Option<Arc<str>>);
+/// An address and interface that packets of a client come from.
+type Sender = (Client, IpAddr, Option<Arc<str>>);
 
 pub(crate) struct Senders<'a> {
     node: &'a NodePlan,
     families: [Vec<Sender>; 2],
 }
 
-/// So many of a load balancer's allowed ranges are tried.
+/// How many of a load balancer's allowed ranges are probed.
 const TRIED_RANGES: usize = 3;
-/// So many addresses are tried for one that nobody has.
+/// How many addresses are tried until one is free.
 const TRIED_ADDRESSES: u32 = 4096;
 
 impl<'a> Senders<'a> {
@@ -56,7 +56,7 @@ impl<'a> Senders<'a> {
         Self { node: &plan.node, families }
     }
 
-    /// Everybody who may treat this address of ours differently.
+    /// One probe from every client that the rules may treat differently.
     pub(crate) fn of_frontend(&self, service: &ServicePlan, frontend: &Frontend) -> Vec<Probe> {
         let family = service.key.family;
         let mut senders = self.families[family as usize].clone();
@@ -75,8 +75,8 @@ impl<'a> Senders<'a> {
             FrontendAddress::Vip(address, port) => (vec![address], port),
             FrontendAddress::NodePort(port) => (self.node_port_destinations(family), port),
         };
-        let probe = |(asker, source, interface): &Sender, destination: IpAddr| Probe {
-            asker: *asker,
+        let probe = |(client, source, interface): &Sender, destination: IpAddr| Probe {
+            client: *client,
             packet: Packet { source: *source, interface: interface.clone(), destination, port, protocol },
         };
         let mut probes = Vec::new();
@@ -85,7 +85,7 @@ impl<'a> Senders<'a> {
         }
         if matches!(address, FrontendAddress::NodePort(_)) {
             let loopback = loopback(family);
-            probes.push(probe(&(Asker::Node, loopback, None), loopback));
+            probes.push(probe(&(Client::Node, loopback, None), loopback));
         }
         probes
     }
@@ -102,8 +102,8 @@ impl<'a> Senders<'a> {
     fn allowed(&self, frontend: &Frontend) -> Vec<Sender> {
         let ranges = frontend.sources.iter().flatten().take(TRIED_RANGES);
         let sender = |address: IpAddr| match self.node.owns(address) {
-            true => (Asker::Node, address, None),
-            false => (Asker::Outside, address, None),
+            true => (Client::Node, address, None),
+            false => (Client::Outside, address, None),
         };
         ranges.flat_map(|range| [range.addr(), behind(range)]).map(sender).collect()
     }
@@ -113,8 +113,8 @@ impl<'a> Senders<'a> {
         let endpoint = service.cluster.iter().chain(&service.local).find(|it| it.may_be_here)?;
         let senders = &self.families[service.key.family as usize];
         let interface =
-            senders.iter().find(|(asker, ..)| *asker == Asker::Pod).and_then(|(.., interface)| interface.clone());
-        (!self.node.owns(endpoint.address)).then_some((Asker::Itself, endpoint.address, interface))
+            senders.iter().find(|(client, ..)| *client == Client::Pod).and_then(|(.., interface)| interface.clone());
+        (!self.node.owns(endpoint.address)).then_some((Client::Itself, endpoint.address, interface))
     }
 }
 
@@ -127,7 +127,7 @@ fn senders(node: &NodePlan, family: Family, endpoints: &HashSet<IpAddr>) -> Vec<
         is_free(address) && !is_pod && !is_service
     };
     let outside = (1..TRIED_ADDRESSES).map(|number| somewhere(family, number)).find(is_outside);
-    // The node speaks as its first address, where there is a choice; a pod's gateway may look like a pod.
+    // The node uses its first address, where there is a choice; a pod's gateway may look like a pod.
     let own = node.object_addresses.iter().chain(&node.addresses).copied();
     let of_node = own.into_iter().find(|it| Family::of(*it) == family && !it.is_loopback());
     let pod = pods.and_then(|detector| match detector {
@@ -135,9 +135,9 @@ fn senders(node: &NodePlan, family: Family, endpoints: &HashSet<IpAddr>) -> Vec<
         LocalDetector::Interface(name) => outside.map(|address| (address, Some(name.clone()))),
         LocalDetector::InterfacePrefix(prefix) => outside.map(|address| (address, Some(format!("{prefix}0").into()))),
     });
-    let pod = pod.map(|(address, interface)| (Asker::Pod, address, interface));
-    let of_node = of_node.map(|address| (Asker::Node, address, None));
-    pod.into_iter().chain(of_node).chain(outside.map(|address| (Asker::Outside, address, None))).collect()
+    let pod = pod.map(|(address, interface)| (Client::Pod, address, interface));
+    let of_node = of_node.map(|address| (Client::Node, address, None));
+    pod.into_iter().chain(of_node).chain(outside.map(|address| (Client::Outside, address, None))).collect()
 }
 
 /// Addresses for documentation and measurements, which no cluster uses.

@@ -8,13 +8,14 @@ use serde::Serialize;
 
 use crate::compare::{Comparison, Difference};
 
-/// What is shown, in words.
+/// What is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub kube_proxy_mode: &'static str,
+    /// How many packets were tried.
     pub questions: usize,
     pub unexpected: Vec<Line>,
-    /// Each reason with how many questions it explains.
+    /// Each reason with how many probes it explains.
     pub expected: BTreeMap<&'static str, usize>,
     pub not_understood: Vec<String>,
 }
@@ -38,7 +39,7 @@ impl From<&Comparison> for Report {
         }
         Self {
             kube_proxy_mode: comparison.mode,
-            questions: comparison.asked,
+            questions: comparison.probes,
             unexpected: comparison.unexpected().map(Line::from).collect(),
             expected,
             not_understood: comparison.unknown.clone(),
@@ -51,7 +52,7 @@ impl From<&Difference> for Line {
         let packet = &difference.packet;
         Self {
             service: difference.service.clone(),
-            from: difference.asker.to_string(),
+            from: difference.client.to_string(),
             source: packet.source.to_string(),
             destination: format!("{}/{}", SocketAddr::new(packet.destination, packet.port), packet.protocol),
             what: difference.what.clone(),
@@ -62,7 +63,7 @@ impl From<&Difference> for Line {
 }
 
 impl Report {
-    /// The first of all lines that say the same about one Service, with how many there are: people read one.
+    /// The first of all lines with the same difference of one Service, and how many there are.
     fn kinds(&self) -> Vec<(&Line, usize)> {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for line in &self.unexpected {
@@ -96,17 +97,17 @@ impl fmt::Display for Report {
         for (line, count) in self.kinds() {
             writeln!(formatter, "{line}")?;
             if count > 1 {
-                writeln!(formatter, "    and {} more questions about this Service differ in the same way", count - 1)?;
+                writeln!(formatter, "    and {} more probes of this Service differ in the same way", count - 1)?;
             }
         }
         for what in &self.not_understood {
-            writeln!(formatter, "not understood, and taken never to match: {what}")?;
+            writeln!(formatter, "not understood: {what}")?;
         }
         for (reason, count) in &self.expected {
             writeln!(formatter, "expected, {count} times: {reason}")?;
         }
-        let (mode, asked) = (self.kube_proxy_mode, self.questions);
+        let (mode, probes) = (self.kube_proxy_mode, self.questions);
         let count = self.unexpected.len();
-        writeln!(formatter, "kube-proxy ({mode} mode): {asked} questions asked, {count} unexpected differences")
+        writeln!(formatter, "kube-proxy ({mode} mode): {probes} probes, {count} unexpected differences")
     }
 }

@@ -1,4 +1,4 @@
-//! Looking again and again: which differences are new, and which have gone.
+//! Repeated comparisons: which differences are new, and which have gone.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use portolan_plan::Plan;
 use crate::report::{Line, Report};
 use crate::{ReadError, compare, read_peer};
 
-/// What `portolan proxy --shadow` keeps from look to look.
+/// What `portolan proxy --shadow` keeps from one comparison to the next.
 #[derive(Debug, Default)]
 pub struct Shadow {
-    /// Told of, and not gone since.
+    /// Reported, and not gone since.
     standing: BTreeSet<Line>,
-    /// Seen for the first time at the last look.
+    /// Seen for the first time at the last comparison.
     fresh: BTreeSet<Line>,
 }
 
-/// What one look has found.
+/// What one comparison has found.
 #[derive(Debug)]
 pub struct Look {
     pub appeared: Vec<Line>,
@@ -25,13 +25,13 @@ pub struct Look {
 }
 
 impl Shadow {
-    /// Reads kube-proxy's rules and compares them with the plan. Both sides hear of a change at different times, so a
-    /// difference counts only once it is there at two looks in a row.
+    /// Reads kube-proxy's rules and compares them with the plan. Changes reach both sides at different times, so a
+    /// difference counts only once two comparisons in a row have it.
     pub fn look(&mut self, plan: &Plan) -> Result<Look, ReadError> {
         Ok(self.take(Report::from(&compare(plan, &read_peer()?))))
     }
 
-    /// How many differences stand.
+    /// How many differences are reported at present.
     pub fn count(&self) -> usize {
         self.standing.len()
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_told_when_it_stays_and_when_it_goes() {
+    fn a_difference_is_reported_when_it_stays_and_when_it_goes() {
         let mut shadow = Shadow::default();
         assert_eq!(names(&shadow.take(report(&["a"])).appeared), Vec::<&str>::new(), "it may be on its way");
         assert_eq!(names(&shadow.take(report(&["a", "b"])).appeared), ["a"]);

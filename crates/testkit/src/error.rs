@@ -1,4 +1,4 @@
-//! What can go wrong in a test's surroundings, in words that tell the reader what to do.
+//! Errors of the test environment. Each message names the remedy where there is one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,6 +33,9 @@ pub enum Error {
     #[error("cannot open the pipe that stops the lab's servers: {source}")]
     StopSignal { source: io::Error },
 
+    #[error("cannot flush the connection tracking table of {host}: {source}")]
+    Conntrack { host: &'static str, source: io::Error },
+
     #[error("cannot serve {address}: no host of the lab owns that address")]
     NoOwner { address: SocketAddr },
 
@@ -54,11 +57,11 @@ pub enum Error {
     #[error("cannot start {program} in {host}: {source}")]
     Start { host: &'static str, program: String, source: io::Error },
 
-    #[error("{program} ended, or was not ready in time; it said last:\n{said}")]
+    #[error("{program} ended, or was not ready in time; its last output:\n{said}")]
     NotReady { program: String, said: String },
 
-    #[error("cannot speak to the API server by {}: {reason}", path.display())]
-    Kubeconfig { path: PathBuf, reason: String },
+    #[error("cannot use {} as the certificate of the API server: {reason}", path.display())]
+    Authority { path: PathBuf, reason: String },
 
     #[error("the API server refused {what} with {code}: {reason}")]
     Refused { what: String, code: u16, reason: String },

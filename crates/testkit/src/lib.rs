@@ -3,9 +3,10 @@
 //! * [`Scenario`] reads one file of `scenarios/`: objects in, packets with their expected fate, golden text per mode.
 //! * [`topology`] is the table of hosts and addresses that scenario files are written against.
 //! * [`Lab`] builds that topology from network namespaces and sends real packets through it.
-//! * [`cluster`] adds a real control plane to the lab.
+//! * `cluster`, a feature, adds a real control plane to the lab.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cluster")]
 pub mod cluster;
 mod error;
 mod lab;

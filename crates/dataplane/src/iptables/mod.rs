@@ -22,6 +22,7 @@ pub use apply::IptablesKernel;
 pub use mode::MODE;
 
 use crate::tables::{self, Key, Value, refusals};
+use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 
 /// As in `--proxy-mode`.
@@ -86,7 +87,11 @@ impl Dataplane for Iptables {
         one.treats_services_like(other) && one.is_large == other.is_large
     }
 
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        tables::trace::trace(objects.0.iter(), node, packet)
+    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        tables::trace::trace(objects.0.iter(), foreign, node, packet)
+    }
+
+    fn is_own_chain(&self, chain: &str) -> bool {
+        tables::trace::is_own_chain(chain)
     }
 }

@@ -44,6 +44,10 @@ impl Mode for IptablesMode {
         Box::new(View { dataplane: dataplane(settings, Machine::look()), listing, open })
     }
 
+    fn damage(&self) -> &'static [&'static str] {
+        &["iptables", "-t", "nat", "-F", "KUBE-SERVICES"]
+    }
+
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
         Box::new(Reconciler::new(dataplane(settings, Machine::look()), FakeKernel::failing(fails_one_in, seed)))
     }

@@ -38,6 +38,7 @@ pub use objects::{Key, Server, Value};
 pub use prepare::{IpvsSettings, prepare, schedulers};
 pub use sets::{SetKind, SetName};
 
+use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 
 /// As in `--proxy-mode`.
@@ -116,7 +117,11 @@ impl Dataplane for Ipvs {
         }
     }
 
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, foreign, node, packet)
+    }
+
+    fn is_own_chain(&self, chain: &str) -> bool {
+        crate::tables::trace::is_own_chain(chain)
     }
 }

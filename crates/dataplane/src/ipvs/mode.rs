@@ -69,6 +69,10 @@ impl Mode for IpvsMode {
         Box::new(View { dataplane: OwnSettings::of(settings).dataplane(), listing, open })
     }
 
+    fn damage(&self) -> &'static [&'static str] {
+        &["ipvsadm", "--clear"]
+    }
+
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
         let dataplane = OwnSettings::of(settings).dataplane();
         Box::new(Reconciler::new(dataplane, FakeKernel::failing(fails_one_in, seed)))

@@ -13,13 +13,13 @@ use super::sets::SetName;
 use super::{Nftables, TABLE};
 use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
-/// How often everything is read in the hope that nobody writes meanwhile.
+/// How often everything is read until no other process writes meanwhile.
 const READ_ATTEMPTS: usize = 3;
 
 /// The kernel's table, by netlink.
 pub struct NftablesKernel {
     handle: Handle,
-    /// The kernel counts every commit by anybody: what it has counted to if all commits since our last read were ours.
+    /// The kernel counts the commits of all processes: its count if all commits since our last read were ours.
     generation: u32,
     /// The table holds sets of another layout, left by another version: it is replaced as a whole.
     replace_table: bool,
@@ -40,8 +40,8 @@ impl NftablesKernel {
 }
 
 impl Observe<Nftables> for NftablesKernel {
-    /// Reads until nobody has written meanwhile, so that all parts are of one moment. Where others write all the
-    /// time, the last attempt counts: most likely they wrote to tables of their own.
+    /// Reads until no other process has written meanwhile, so that all parts are of one moment. Where others write all
+    /// the time, the last attempt counts: most likely they write to tables of their own.
     fn read(&mut self) -> Result<Objects<Nftables>, Error> {
         let mut attempt = 1;
         loop {
@@ -149,7 +149,7 @@ fn replace_tables(batch: &mut Batch) {
     }
 }
 
-/// Makes room first and takes away last, so that every message finds what it refers to.
+/// Additions that others refer to come first and deletions last, so that every message finds what it refers to.
 fn write_change(batch: &mut Batch, change: &Change<Nftables>) {
     add_tables_and_sets(batch, change);
     add_chains(batch, change);

@@ -44,16 +44,16 @@ pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) ->
     chains
 }
 
-/// Who is asked: a frontend, a node port, an address of ours with nothing behind it, or nobody that we know.
+/// Finds the destination: a frontend, a node port, a Service's address without such a port, or none of these.
 ///
-/// The drops only meet packets that fall into the moment of a change, in which a frontend has its old way and the ways
-/// are the new ones already: as in the pool chains, the client's next packet finds the new state.
+/// The drops affect only packets that arrive during a change, when a frontend has its old dispatch key
+/// and the map `ways` is the new one already: as in the pool chains, the client's next packet finds the new state.
 fn dispatch_rules(family: Family, plan: &FamilyPlan) -> Vec<Rule> {
     let mut rules = vec![
-        rule(family).way_map(VIP, SetName::Services),
-        to_node_port(family, plan).way_map(NODE_PORT, SetName::NodePorts),
-        rule(family).has_way(VIP, SetName::Services).drop(),
-        to_node_port(family, plan).has_way(NODE_PORT, SetName::NodePorts).drop(),
+        rule(family).dispatch_by(VIP, SetName::Services),
+        to_node_port(family, plan).dispatch_by(NODE_PORT, SetName::NodePorts),
+        rule(family).has_dispatch_key(VIP, SetName::Services).drop(),
+        to_node_port(family, plan).has_dispatch_key(NODE_PORT, SetName::NodePorts).drop(),
         rule(family)
             .member(&[Field::Destination], SetName::ClusterIps)
             .go_to(&refusal_name(Refusal::Reject(Reason::UnknownPort))),
@@ -71,7 +71,7 @@ fn to_node_port(family: Family, plan: &FamilyPlan) -> RuleBuilder {
     }
 }
 
-/// Where packets from 127.0.0.1 may leave the machine, others' packets to it could come in, too: none may.
+/// Where packets from 127.0.0.1 may leave the node (`route_localnet`), packets to it could come in, too. They are dropped.
 fn loopback_guard(family: Family) -> Named {
     let intruder = rule(family).not_looped_back().destination_in(&loopback(family)).drop();
     ("guard-loopback".into(), base(ChainKind::Filter, HookPoint::Prerouting, GUARD, vec![intruder]))
@@ -93,7 +93,7 @@ pub(super) fn refusal_name(refusal: Refusal) -> Arc<str> {
     refusal.to_string().replace(' ', "-").into()
 }
 
-/// Each refusal has a chain of its own, so that a listing says why and a trace can tell.
+/// Each refusal has a chain of its own, so that a listing and a trace show the reason.
 fn refusal_chain(family: Family, refusal: Refusal) -> Named {
     let last = match refusal {
         Refusal::Reject(_) => rule(family).counter().reject(),
@@ -102,12 +102,12 @@ fn refusal_chain(family: Family, refusal: Refusal) -> Named {
     (refusal_name(refusal), regular(vec![last]))
 }
 
-/// The NAT hooks see the first packet of a connection only, and behind translation both ends are known.
+/// NAT hooks see the first packet of a connection only, and after translation both ends are known.
 fn count_connection(family: Family) -> Rule {
     rule(family).translated().count_in(SetName::Connections)
 }
 
-/// Every packet of a translated connection is met once: where it leaves, or else where it arrives for good.
+/// Every packet of a translated connection is counted once: where it leaves the node, or where it is delivered.
 fn counting_chains(family: Family) -> Vec<Named> {
     let count: Arc<str> = "count".into();
     let directions =
@@ -123,7 +123,7 @@ fn counting_chains(family: Family) -> Vec<Named> {
     ]
 }
 
-/// The chains that remember clients; they exist while some Service has session affinity.
+/// The chains of session affinity; they exist while some Service has it.
 pub(super) fn learning_chains(family: Family) -> Vec<Named> {
     let learn: Arc<str> = LEARN.into();
     let lookups = vec![
@@ -142,7 +142,7 @@ pub(super) fn learning_chains(family: Family) -> Vec<Named> {
     ]
 }
 
-/// Remembers the client for this long.
+/// Keeps a client with its endpoint for this long.
 pub(super) fn learner(family: Family, seconds: u32) -> Named {
     let client = &[Field::Source, Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
     (learner_name(seconds), regular(vec![rule(family).learn(client, SetName::Affinity, seconds)]))

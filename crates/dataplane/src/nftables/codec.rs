@@ -6,16 +6,18 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{Element, ElementData};
 use portolan_model::{Family, Protocol};
 
+use super::dispatch_key::{DispatchKey, PADDING};
 use super::elements::{Bytes, ElementKey, Reader};
 use super::objects::Value;
 use super::sets::{Data, SetName};
-use super::way::{PADDING, Way};
 
 pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
     let (start, key_end) = key.encode();
     let (data, comment) = match value {
         Value::Verdict(verdict) => (ElementData::Verdict((**verdict).clone()), None),
-        Value::Frontend(frontend) => (ElementData::Value(encode_way(frontend.way)), frontend.comment.clone()),
+        Value::Frontend(frontend) => {
+            (ElementData::Value(encode_dispatch_key(frontend.dispatch_key)), frontend.comment.clone())
+        }
         Value::Endpoint(address, port) => (ElementData::Value(Bytes::default().address(*address).port(*port).0), None),
         Value::Foreign(bytes) => (ElementData::Value(bytes.to_vec()), None),
         Value::Member | Value::Set(_) | Value::Chain(_) => (ElementData::None, None),
@@ -27,7 +29,7 @@ pub(super) fn decode(set: SetName, family: Family, element: Element) -> (Element
     let key = ElementKey::decode(set, family, &element.key, element.key_end.as_deref());
     let value = match (element.data, set.data()) {
         (ElementData::Verdict(verdict), _) => Value::Verdict(verdict.into()),
-        (ElementData::Value(bytes), Data::Way) => decode_way(family, &bytes, element.comment),
+        (ElementData::Value(bytes), Data::DispatchKey) => decode_dispatch_key(family, &bytes, element.comment),
         (ElementData::Value(bytes), Data::Endpoint) => decode_endpoint(family, &bytes),
         (ElementData::Value(bytes), _) => Value::Foreign(bytes.into()),
         (ElementData::None, _) => Value::Member,
@@ -35,14 +37,14 @@ pub(super) fn decode(set: SetName, family: Family, element: Element) -> (Element
     (key, value)
 }
 
-pub(super) fn encode_way(way: Way) -> Vec<u8> {
-    way.encode(Bytes(PADDING.to_vec())).0
+pub(super) fn encode_dispatch_key(key: DispatchKey) -> Vec<u8> {
+    key.encode(Bytes(PADDING.to_vec())).0
 }
 
-fn decode_way(family: Family, bytes: &[u8], comment: Option<Arc<str>>) -> Value {
+fn decode_dispatch_key(family: Family, bytes: &[u8], comment: Option<Arc<str>>) -> Value {
     let unpadded = bytes.strip_prefix(&PADDING);
-    let way = unpadded.and_then(|bytes| Way::decode(&mut Reader { bytes, family }));
-    way.map_or_else(|| Value::Foreign(bytes.into()), |way| Value::frontend(way, comment))
+    let key = unpadded.and_then(|bytes| DispatchKey::decode(&mut Reader { bytes, family }));
+    key.map_or_else(|| Value::Foreign(bytes.into()), |key| Value::frontend(key, comment))
 }
 
 pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {
@@ -51,7 +53,7 @@ pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {
     endpoint.map_or_else(|| Value::Foreign(bytes.into()), |(address, port)| Value::Endpoint(address, port))
 }
 
-/// What the kernel remembers of one client: its key in the affinity map.
+/// One client of session affinity: its key in the affinity map.
 pub(super) fn decode_client(family: Family, bytes: &[u8]) -> Option<(IpAddr, IpAddr, u16, Protocol)> {
     let mut reader = Reader { bytes, family };
     let (source, destination) = (reader.address()?, reader.address()?);

@@ -1,4 +1,4 @@
-//! The kernel's counters, read and forgotten.
+//! The kernel's counters, read and deleted.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl CountTraffic for NftablesKernel {
         Ok(counts)
     }
 
-    /// Who has deleted some of them already has left less to do: the rest goes the next time.
+    /// Another process may have deleted some of them: the rest is deleted the next time.
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
         let mut batch = Batch::with_capacity(pairs.len() * 3 * 64);
         for family in Family::BOTH {

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::FrontendAddress;
 
+use super::dispatch_key::DispatchKey;
 use super::sets::SetName;
-use super::way::Way;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ElementKey {
@@ -15,13 +15,13 @@ pub enum ElementKey {
     NodePort(u16, Protocol),
     Slot(IpAddr, u16, Protocol, u32),
     NodePortSlot(u16, Protocol, u32),
-    Way(Way),
+    DispatchKey(DispatchKey),
     Address(IpAddr),
     /// The same address as source and as destination.
     Hairpin(IpAddr),
     /// Boxed because it is long and rare.
     Source(Box<SourceKey>),
-    /// A key that somebody else wrote, in a form that we never write.
+    /// A foreign key, in a form that Portolan never writes.
     Foreign(Box<ForeignKey>),
 }
 
@@ -60,7 +60,7 @@ impl ElementKey {
             Self::NodePort(port, protocol) => key.tail(*protocol, *port),
             Self::Slot(address, port, protocol, slot) => key.address(*address).tail(*protocol, *port).number(*slot),
             Self::NodePortSlot(port, protocol, slot) => key.tail(*protocol, *port).number(*slot),
-            Self::Way(way) => way.encode(key),
+            Self::DispatchKey(dispatch) => dispatch.encode(key),
             Self::Address(address) => key.address(*address),
             Self::Hairpin(address) => key.address(*address).address(*address),
             Self::Source(source) => {
@@ -73,7 +73,7 @@ impl ElementKey {
         (single.0, None)
     }
 
-    /// Reads a key of this set; whatever we would not write ourselves is foreign.
+    /// Reads a key of this set; what Portolan would not write is foreign.
     pub(super) fn decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Self {
         let known = Self::try_decode(set, family, start, end);
         let bytes = (start.to_vec(), end.map(<[u8]>::to_vec));
@@ -99,7 +99,7 @@ impl ElementKey {
                 let (protocol, port) = reader.tail()?;
                 Self::NodePortSlot(port, protocol, reader.number()?)
             }
-            SetName::Ways => Self::Way(Way::decode(&mut reader)?),
+            SetName::Ways => Self::DispatchKey(DispatchKey::decode(&mut reader)?),
             SetName::ClusterIps | SetName::NodePortAddresses => Self::Address(reader.address()?),
             SetName::Hairpins => Self::Hairpin(reader.address()?),
             SetName::Sources => {
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
 /// Puts fields together, each padded to four bytes.
 pub(super) struct Bytes(pub(super) Vec<u8>);
 
-/// Room for an IPv6 address with port, protocol and slot: the longest key that there are many of.
+/// Room for an IPv6 address with port, protocol and slot: the longest key that is frequent.
 const USUAL_LENGTH: usize = 28;
 
 impl Default for Bytes {
@@ -202,7 +202,7 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     Bytes::default().address(address).0
 }
 
-/// The range from `first` to `last`, if it is one that a prefix can say.
+/// The range from `first` to `last`, if it is a prefix.
 fn range(first: IpAddr, last: IpAddr) -> Option<IpNet> {
     let longest = if first.is_ipv4() { 32 } else { 128 };
     (0..=longest)
@@ -220,7 +220,7 @@ impl fmt::Display for ElementKey {
                 write!(formatter, "{address} . {protocol} . {port} . {slot}")
             }
             Self::NodePortSlot(port, protocol, slot) => write!(formatter, "{protocol} . {port} . {slot}"),
-            Self::Way(way) => write!(formatter, "{way}"),
+            Self::DispatchKey(key) => write!(formatter, "{key}"),
             Self::Address(address) => write!(formatter, "{address}"),
             Self::Hairpin(address) => write!(formatter, "{address} . {address}"),
             Self::Source(source) => {

@@ -5,7 +5,7 @@ use portolan_model::Family;
 
 use super::kinds::Kind;
 
-/// Something of a packet that can be part of a key.
+/// A field of a packet or of its connection that can be part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Source,
@@ -17,9 +17,9 @@ pub(super) enum Field {
     /// The destination before translation.
     OriginalDestination,
     OriginalPort,
-    /// What the connection is of, which for an ICMP error about it is not what the packet is of.
+    /// The protocol of the connection. For an ICMP error about the connection, the packet has another one.
     ConnectionProtocol,
-    /// Where answers come from: the endpoint.
+    /// The source of replies: the endpoint.
     ReplySource,
     ReplyPort,
 }
@@ -100,9 +100,9 @@ impl Field {
 /// How a slot is chosen: each as likely as the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Draw {
-    /// Anew for every connection.
+    /// At random for every connection.
     Random { slots: u32, offset: u32 },
-    /// By the client's address, so that all frontends of a Service agree before anything is remembered.
+    /// By the client's address, so that all frontends of a Service agree before affinity has learned the client.
     ByClient { slots: u32, offset: u32 },
 }
 
@@ -146,7 +146,7 @@ pub(super) const NODE_PORT: &[Field] = &[Field::Protocol, Field::Port];
 /// What an endpoint consists of, in the order of the map's data.
 pub(super) const ENDPOINT: &[Field] = &[Field::Destination, Field::Port];
 
-/// Loads fields into consecutive registers, as a concatenated key wants them.
+/// Loads fields into consecutive registers, as a concatenated key needs them.
 pub(super) fn load_from(first: u8, fields: &[Field], family: Family) -> Vec<Expression> {
     let mut word = u32::from(first);
     fields

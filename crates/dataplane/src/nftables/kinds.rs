@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Number,
     /// Bits, printed in hexadecimal.
     Bits,
-    /// A number of endpoints. `nft` has few types that it prints as a plain number; this one it calls a port.
+    /// A number of endpoints. `nft` has few types that it prints as a plain number; this one is that of a port.
     Size,
 }
 
@@ -30,7 +30,7 @@ impl Kind {
         self.length(family).div_ceil(4)
     }
 
-    /// The number by which `nft` knows how to print it.
+    /// The number of the type by which `nft` prints it.
     fn type_number(self, family: Family) -> u32 {
         match (self, family) {
             (Self::Number, _) => 4,

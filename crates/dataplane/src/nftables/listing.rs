@@ -53,7 +53,7 @@ fn element(key: &str, value: &Value) -> String {
     match value {
         Value::Frontend(frontend) => {
             let comment = frontend.comment.as_ref().map_or(String::new(), |comment| format!(" comment \"{comment}\""));
-            format!("{key}{comment} : 0x00000000 . {}", frontend.way)
+            format!("{key}{comment} : 0x00000000 . {}", frontend.dispatch_key)
         }
         other => format!("{key}{other}"),
     }

@@ -4,7 +4,7 @@
 //! ```text
 //! nat prerouting ─┐
 //! nat output ─────┴► dispatch ─ services, nodeports ─ ways ─► route chains ─► pool chains ─ endpoints ─► dnat
-//!                              (who is asked)                 (who asks)      (one chain per number of endpoints)
+//!                              (by destination)               (by source)     (one chain per number of endpoints)
 //! nat postrouting ─► masquerade what a route chain has marked, and hairpins
 //! ```
 
@@ -13,6 +13,7 @@ mod chains;
 mod cleanup;
 mod codec;
 mod counts;
+mod dispatch_key;
 mod elements;
 mod fields;
 mod kinds;
@@ -25,9 +26,7 @@ mod render;
 mod routes;
 mod rules;
 mod sets;
-mod simulate;
 mod trace;
-mod way;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -36,23 +35,24 @@ use portolan_model::Family;
 use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
 
 pub use apply::NftablesKernel;
+pub use dispatch_key::DispatchKey;
 pub use listing::listing;
 pub use mode::MODE;
 pub use objects::{Chain, Key, Value};
 pub use rules::Rule;
 pub use sets::SetName;
-pub use way::Way;
 
+use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "nftables";
-/// The only table that is ever touched, once in each family.
+/// The only table that this mode writes, once in each family.
 pub const TABLE: &str = "portolan";
 
 /// The mode and what can be configured about it.
 pub struct Nftables {
-    /// The bit of the packet mark that says "masquerade".
+    /// The bit of the packet mark for masquerade.
     mark: u32,
     /// Whether packets and connections are counted by Service and endpoint.
     counts_traffic: bool,
@@ -67,18 +67,18 @@ struct SharedChains {
 }
 
 impl Nftables {
-    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    /// `masquerade_bit` is 0 to 31; kube-proxy's default is 14.
     pub fn new(masquerade_bit: u8) -> Self {
         Self { mark: 1 << (masquerade_bit & 31), counts_traffic: true, chains: Mutex::default() }
     }
 
-    /// Refusals are counted all the same, because that costs nothing where nothing is refused.
+    /// Refusals are still counted, because that costs nothing where nothing is refused.
     pub fn without_traffic_counters(mut self) -> Self {
         self.counts_traffic = false;
         self
     }
 
-    /// The sets that this mode makes, some of them only to count.
+    /// The sets of this mode, some of them only for counters.
     fn sets(&self) -> impl Iterator<Item = SetName> {
         let counts = self.counts_traffic;
         SetName::ALL.into_iter().filter(move |set| counts || !set.is_counted())
@@ -104,7 +104,7 @@ impl Dataplane for Nftables {
         }
     }
 
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, foreign, node, packet)
     }
 }

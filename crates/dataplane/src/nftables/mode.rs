@@ -42,6 +42,10 @@ impl Mode for NftablesMode {
         Box::new(View { dataplane: dataplane(settings), listing, open })
     }
 
+    fn damage(&self) -> &'static [&'static str] {
+        &["nft", "delete", "table", "ip", "portolan"]
+    }
+
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
         Box::new(Reconciler::new(dataplane(settings), FakeKernel::failing(fails_one_in, seed)))
     }

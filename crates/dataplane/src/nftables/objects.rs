@@ -7,12 +7,12 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{Hook, SetSpec, Verdict};
 use portolan_model::Family;
 
+use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
 use super::rules::Rule;
 use super::sets::SetName;
-use super::way::Way;
 
-/// Names one object. Sets stand before chains and chains before elements, the order in which they can be made.
+/// The name of an object. Sets sort before chains and chains before elements, the order in which they can be created.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Set(Family, Arc<str>),
@@ -24,27 +24,27 @@ pub enum Key {
 pub enum Value {
     Set(Arc<SetSpec>),
     Chain(Arc<Chain>),
-    /// An element that says no more than that it is there.
+    /// An element of a set, without a value.
     Member,
     /// Boxed, as the next one, because most elements are endpoints.
     Verdict(Box<Verdict>),
-    /// Where a frontend leads, and for whom.
+    /// The dispatch key of a frontend.
     Frontend(Box<Frontend>),
     Endpoint(IpAddr, u16),
-    /// An element that somebody else wrote, in a form that we never write.
+    /// A foreign value, in a form that Portolan never writes.
     Foreign(Box<[u8]>),
 }
 
-/// The way of a frontend, with the name of its Service port as a comment.
+/// The dispatch key of a frontend, with the name of its Service port as a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frontend {
-    pub way: Way,
+    pub dispatch_key: DispatchKey,
     pub comment: Option<Arc<str>>,
 }
 
 impl Value {
-    pub(super) fn frontend(way: Way, comment: Option<Arc<str>>) -> Self {
-        Self::Frontend(Box::new(Frontend { way, comment }))
+    pub(super) fn frontend(dispatch_key: DispatchKey, comment: Option<Arc<str>>) -> Self {
+        Self::Frontend(Box::new(Frontend { dispatch_key, comment }))
     }
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for Value {
             Self::Chain(chain) => write!(formatter, "{chain}"),
             Self::Verdict(verdict) => write!(formatter, " : {}", verdict_text(verdict)),
             Self::Frontend(frontend) => {
-                write!(formatter, " : {}", frontend.way)?;
+                write!(formatter, " : {}", frontend.dispatch_key)?;
                 frontend.comment.iter().try_for_each(|comment| write!(formatter, "  # {comment}"))
             }
             Self::Endpoint(address, port) => write!(formatter, " : {address} . {port}"),
@@ -123,7 +123,7 @@ pub(super) fn hook_text(hook: &Hook) -> String {
 mod tests {
     use super::*;
 
-    /// A large cluster has hundreds of thousands of these at once, for the moment of the first sync.
+    /// A large cluster has hundreds of thousands of these at once during the first sync.
     #[test]
     fn objects_are_small() {
         assert!(size_of::<(Key, Value)>() <= 64, "{}", size_of::<(Key, Value)>());

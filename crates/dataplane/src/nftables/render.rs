@@ -9,11 +9,11 @@ use portolan_model::Family;
 use portolan_plan::{Frontend, FrontendAddress, NodePlan, NodePortMatch, Pool, ServicePlan};
 
 use super::chains::{learner, learner_name, learning_chains, node_chains};
+use super::dispatch_key::Flags;
 use super::elements::{ElementKey, SourceKey};
 use super::objects::{Chain, Key, Value};
 use super::routes::{LOCAL_OFFSET, Shape};
 use super::sets::SetName;
-use super::way::Flags;
 use super::{Nftables, SharedChains};
 
 type Object = (Key, Value);
@@ -46,7 +46,7 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
     for frontend in &service.frontends {
         let shape = shape(mode, node, service, frontend);
         shared_chains(mode, &shape, &mut objects);
-        objects.push(way(&shape));
+        objects.push(dispatch(&shape));
         objects.push(entry(service, frontend, &shape, &comment));
         slots(service, frontend, &mut objects);
         sources(service, frontend, &mut objects);
@@ -57,7 +57,7 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
     objects
 }
 
-/// The name of the Service port, as far as `nft` takes comments.
+/// The name of the Service port, cut to the length of a comment of `nft`.
 fn comment(service: &ServicePlan) -> Arc<str> {
     let name = service.key.to_string();
     name[..name.floor_char_boundary(LONGEST_COMMENT)].into()
@@ -94,7 +94,7 @@ impl Nftables {
         name: &Arc<str>,
         build: impl FnOnce() -> Chain,
     ) -> Arc<Chain> {
-        let mut chains = self.chains.lock().expect("nobody panics while holding the chains");
+        let mut chains = self.chains.lock().expect("no thread panics while it holds the chains");
         let detectors = node.families.each_ref().map(|family| family.pods.clone());
         if chains.detectors != detectors {
             *chains = SharedChains { detectors, made: HashMap::new() };
@@ -107,16 +107,16 @@ fn element(service: &ServicePlan, set: SetName, key: ElementKey, value: Value) -
     (Key::Element(service.key.family, set, key), value)
 }
 
-/// The chain of this way, for all frontends that go it.
-fn way(shape: &Shape<'_>) -> Object {
-    let key = Key::Element(shape.family, SetName::Ways, ElementKey::Way(shape.way()));
+/// The chain of this dispatch key, for all frontends that have it.
+fn dispatch(shape: &Shape<'_>) -> Object {
+    let key = Key::Element(shape.family, SetName::Ways, ElementKey::DispatchKey(shape.dispatch_key()));
     (key, Value::Verdict(Verdict::Goto(shape.entry()).into()))
 }
 
 fn entry(service: &ServicePlan, frontend: &Frontend, shape: &Shape<'_>, comment: &Arc<str>) -> Object {
     let set = vip_or_node_port(frontend, SetName::Services, SetName::NodePorts);
     let key = ElementKey::frontend(frontend.address, service.protocol());
-    element(service, set, key, Value::frontend(shape.way(), Some(comment.clone())))
+    element(service, set, key, Value::frontend(shape.dispatch_key(), Some(comment.clone())))
 }
 
 /// The endpoints of both pools, as far as the frontend uses them.

@@ -1,6 +1,6 @@
-//! Chains that many Services share: who asks decides the pool, and the pool's size decides the draw.
+//! Chains that many Services share: the source of a packet decides the pool, and the pool's size decides the draw.
 //!
-//! Their names say what they do, so that `goto sources-snat-cluster-3` in a listing needs no explanation: only listed
+//! Their names describe them, so that `goto sources-snat-cluster-3` in a listing needs no explanation: only listed
 //! sources, masqueraded, to one of three endpoints of the cluster pool.
 
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use portolan_model::Family;
 use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
 
 use super::chains::{Named, refusal_name, regular};
+use super::dispatch_key::{DispatchKey, Flags};
 use super::fields::{Draw, Field, NODE_PORT, VIP};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
-use super::way::{Flags, Way};
 
 /// Slots of the local pool begin here, so that both pools of a frontend fit into one map.
 pub(super) const LOCAL_OFFSET: u32 = 65_536;
 
-/// Everything by which one frontend's way differs from another's.
+/// Everything by which one frontend's chains differ from another's.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub(super) family: Family,
@@ -35,9 +35,9 @@ impl Shape<'_> {
     }
 
     /// The same as numbers, by which the frontend's element leads to its chain.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn dispatch_key(&self) -> DispatchKey {
         let size = |pool| if self.routes.use_pool(pool) { self.size(pool) as u32 } else { 0 };
-        Way::new(self.routes, self.flags, size(Pool::Cluster), size(Pool::Local))
+        DispatchKey::new(self.routes, self.flags, size(Pool::Cluster), size(Pool::Local))
     }
 
     /// The chain that the frontend's element leads to.
@@ -48,7 +48,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The names of all chains on the way that are not there anyway, without building them.
+    /// The names of all chains that the frontend needs and that not every node has, without building them.
     pub(super) fn chains(&self) -> Vec<(Arc<str>, Part)> {
         let mut chains = Vec::new();
         if self.flags.has_sources {
@@ -133,7 +133,7 @@ impl Shape<'_> {
         ]
     }
 
-    /// Tests for pods first, then for the node, as the plan's origins do; whoever remains is outside.
+    /// Tests for pods first, then for the node, as the plan's origins do; the rest is outside.
     fn route_rules(&self) -> Vec<Rule> {
         let Routes { pod, node, outside } = self.routes;
         let mut rules = Vec::new();
@@ -157,7 +157,7 @@ impl Shape<'_> {
     }
 }
 
-/// Pool chains of this many endpoints stand ready. A new one would make the kernel look at every element of the map of
+/// Pool chains of up to this many endpoints always exist. A new one would make the kernel look at every element of the map of
 /// endpoints, because that is what it does when a rule begins to use a map.
 pub(super) const STANDING: usize = 8;
 
@@ -169,8 +169,8 @@ pub(super) fn standing_chains(family: Family) -> impl Iterator<Item = Named> {
     })
 }
 
-/// The last rule only meets packets that fall into the moment of a change: without it they would go on
-/// untranslated and the kernel would remember them so; dropped, the client's next packet finds the new state.
+/// The last rule affects only packets that arrive during a change. Without it they would go on untranslated, and so would
+/// their connection. Dropped, the client's retransmission finds the new state.
 fn pool_rules(family: Family, flags: Flags, pool: Pool, slots: u32) -> Vec<Rule> {
     let offset = if pool == Pool::Local { LOCAL_OFFSET } else { 0 };
     let (fields, set): (&[Field], _) = match flags.is_node_port {

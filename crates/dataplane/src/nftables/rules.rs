@@ -1,4 +1,4 @@
-//! Rules, written once as the text that `nft list` prints and as the expressions that the kernel runs.
+//! Rules, built as the text that `nft list` prints and as the expressions that the kernel runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use portolan_kernel::nftables::{
 };
 use portolan_model::{Family, IpNet};
 
+use super::dispatch_key::PADDING;
 use super::elements::octets;
 use super::fields::{Draw, ENDPOINT, Field, VIP, join, load_from};
 use super::sets::{PAIR, SetName};
-use super::way::PADDING;
 
 /// Two rules are the same when the kernel does the same for both.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub text: String,
     pub expressions: Vec<Expression>,
-    /// What `nft` prints behind the rule, where its own words mislead.
+    /// What `nft` prints behind the rule, where its own text misleads.
     pub comment: Option<String>,
 }
 
@@ -62,39 +62,39 @@ const LOCAL_ADDRESS: u32 = 2;
 const STATE_NEW: u32 = 8;
 const STATUS_DNAT: u32 = 32;
 const INTERFACE_NAME_LENGTH: usize = 16;
-/// Every network namespace begins with it.
+/// The first interface of every network namespace.
 const LOOPBACK_INTERFACE: u32 = 1;
 const ICMP_UNREACHABLE: u32 = 0;
 
 impl RuleBuilder {
-    /// Whatever the map has for these fields is done.
+    /// Follows the verdict that the map has for these fields.
     pub(super) fn verdict_map(self, fields: &[Field], set: SetName) -> Rule {
         let text = format!("{} vmap @{}", join(fields, self.family), set.name());
         let lookup = lookup(set, FIRST, Some(Register::VERDICT));
         self.load(fields, None).step(text, [lookup]).done()
     }
 
-    /// The way that the map has for these fields is gone. `nft` up to 1.0 cannot print a lookup by what another one has
-    /// found (it aborts, and with it the listing of everybody's tables). It does print this: the way is put over the
-    /// fields, where `nft` still takes the second lookup for one by fields, so that the comment has to tell.
-    pub(super) fn way_map(self, fields: &[Field], set: SetName) -> Rule {
+    /// Dispatches by the key that the map has for these fields. `nft` up to 1.0 cannot print a lookup by what another one has
+    /// found (it aborts, and with it the listing of all tables). It does print this: the key is put over the
+    /// fields, where `nft` still takes the second lookup for one by fields. The comment names the map.
+    pub(super) fn dispatch_by(self, fields: &[Field], set: SetName) -> Rule {
         let shown =
             if self.family == Family::V4 { join(VIP, self.family) } else { Field::Destination.text(self.family) };
         let text = format!("{shown} vmap @{}", SetName::Ways.name());
         let find = lookup(SetName::Ways, BEHIND_PADDING, Some(Register::VERDICT));
-        let rule = self.find_way(fields, set).step(text, [find]).done();
+        let rule = self.find_dispatch_key(fields, set).step(text, [find]).done();
         Rule { comment: Some(format!("by map {}", set.name())), ..rule }
     }
 
-    /// Goes on only if the map has a way for these fields.
-    pub(super) fn has_way(self, fields: &[Field], set: SetName) -> Self {
+    /// Continues only if the map has a dispatch key for these fields.
+    pub(super) fn has_dispatch_key(self, fields: &[Field], set: SetName) -> Self {
         let text = format!("{} map @{} 0x0 [invalid type]", join(fields, self.family), set.name());
         let compare = Expression::Compare { source: FIRST, operator: Operator::Equal, value: PADDING.to_vec() };
-        self.find_way(fields, set).step(text, [compare])
+        self.find_dispatch_key(fields, set).step(text, [compare])
     }
 
-    /// Leaves the fields of a VIP frontend in the words behind the first, and then the way over them all.
-    fn find_way(self, fields: &[Field], set: SetName) -> Self {
+    /// Leaves the fields of a VIP frontend in the words behind the first, and then the dispatch key over them all.
+    fn find_dispatch_key(self, fields: &[Field], set: SetName) -> Self {
         let skipped: u32 =
             VIP.iter().filter(|field| !fields.contains(field)).map(|field| field.words(self.family)).sum();
         let key = Register(BEHIND_PADDING.0 + skipped as u8);
@@ -102,7 +102,7 @@ impl RuleBuilder {
         self.step(String::new(), load.into_iter().chain([lookup(set, key, Some(FIRST))]))
     }
 
-    /// Goes on only if the set has these fields.
+    /// Continues only if the set has these fields.
     pub(super) fn member(self, fields: &[Field], set: SetName) -> Self {
         let text = format!("{} @{}", join(fields, self.family), set.name());
         self.load(fields, None).step(text, [lookup(set, FIRST, None)])
@@ -119,7 +119,7 @@ impl RuleBuilder {
         self.load(fields, draw).step(text, [lookup(set, FIRST, Some(FIRST)), translation]).done()
     }
 
-    /// Remembers where the packet is going, for the next connection of the same client.
+    /// Records where the packet is going, for the next connection of the same client.
     pub(super) fn learn(mut self, fields: &[Field], set: SetName, seconds: u32) -> Rule {
         let family = self.family;
         let data = load_from(fields.iter().map(|field| field.words(family)).sum::<u32>() as u8, ENDPOINT, family);
@@ -138,7 +138,7 @@ impl RuleBuilder {
         self.step(text, [update]).done()
     }
 
-    /// Counts the packet in the element of its connection's two ends, which the first packet makes.
+    /// Counts the packet in the element of its connection's two ends, which the first packet adds.
     pub(super) fn count_in(self, set: SetName) -> Rule {
         let text = format!("add @{} {{ {} counter }}", set.name(), join(PAIR, self.family));
         let count = Expression::Dynset {
@@ -211,19 +211,19 @@ impl RuleBuilder {
         self.step(text, [load, Expression::Compare { source: FIRST, operator: Operator::Equal, value }])
     }
 
-    /// Goes on only with what did not come over the loopback interface, where it was met when it was sent.
+    /// Continues only with packets that did not come over the loopback interface: those were seen when they were sent.
     pub(super) fn not_looped_back(self) -> Self {
         let load = Expression::Meta { key: MetaKey::InputInterface, destination: FIRST };
         let value = LOOPBACK_INTERFACE.to_ne_bytes().to_vec();
         self.step("iif != \"lo\"", [load, Expression::Compare { source: FIRST, operator: Operator::NotEqual, value }])
     }
 
-    /// Goes on only with packets from the client.
+    /// Continues only with packets from the client.
     pub(super) fn requests(self) -> Self {
         self.direction("ct direction original", 0)
     }
 
-    /// Goes on only with packets to the client.
+    /// Continues only with packets to the client.
     pub(super) fn replies(self) -> Self {
         self.direction("ct direction reply", 1)
     }
@@ -253,7 +253,7 @@ impl RuleBuilder {
         self.rewrite_mark(text, mask_word(!mark, mark))
     }
 
-    /// Goes on only for marked packets, and takes the mark away.
+    /// Continues only with marked packets, and clears the mark.
     pub(super) fn take_mark(self, mark: u32) -> Self {
         let load = Expression::Meta { key: MetaKey::Mark, destination: FIRST };
         let value = mark.to_ne_bytes().to_vec();

@@ -3,23 +3,23 @@
 use portolan_kernel::nftables::{SetData, SetSpec};
 use portolan_model::Family;
 
+use super::dispatch_key::{DISPATCH_KEY, PADDED_DISPATCH_KEY};
 use super::fields::{ENDPOINT, Field, join, kinds, note};
 use super::kinds::{Kind, concatenated_length, concatenated_type};
-use super::way::{PADDED_WAY, WAY};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetName {
-    /// VIP frontend → its way.
+    /// VIP frontend → its dispatch key.
     Services,
-    /// Node port → its way.
+    /// Node port → its dispatch key.
     NodePorts,
-    /// Way → the chain that goes it.
+    /// Dispatch key → its chain. The kernel's name of this map is older than this one, and stays.
     Ways,
     /// VIP frontend and slot → endpoint.
     Endpoints,
     /// Node port and slot → endpoint.
     NodePortEndpoints,
-    /// Addresses that belong to Services alone.
+    /// Addresses that only Services have.
     ClusterIps,
     /// Where node ports are served, unless everywhere.
     NodePortAddresses,
@@ -27,9 +27,9 @@ pub enum SetName {
     Sources,
     /// Endpoints that may be clients of their own Service.
     Hairpins,
-    /// Client and destination → the endpoint that the client was given. Filled by the kernel itself.
+    /// Client and destination → the client's endpoint. Filled by the kernel itself.
     Affinity,
-    /// VIP frontends whose clients are to be remembered, and for how long.
+    /// VIP frontends with session affinity → the chain that records their clients.
     Learners,
     /// The same for node ports.
     NodePortLearners,
@@ -37,7 +37,7 @@ pub enum SetName {
     Connections,
     /// The same, with a counter of what clients sent.
     Requests,
-    /// The same, with a counter of what was answered.
+    /// The same, with a counter of replies.
     Replies,
 }
 
@@ -47,7 +47,7 @@ const AFFINITY_SIZE: u32 = 65_535;
 /// while one with a limit has room for all from the start: a megabyte each.
 pub(super) const COUNTED_SIZE: u32 = 65_535;
 
-/// Who was asked and who served, from a connection's own record: the same for every packet of it, either way.
+/// The original destination and the endpoint, from the connection's entry: the same for every packet in both directions.
 pub(super) const PAIR: &[Field] =
     &[Field::OriginalDestination, Field::ConnectionProtocol, Field::OriginalPort, Field::ReplySource, Field::ReplyPort];
 
@@ -116,12 +116,12 @@ impl SetName {
     }
 
     pub(super) fn key(self) -> Vec<Kind> {
-        if self == Self::Ways { WAY.to_vec() } else { kinds(self.fields()) }
+        if self == Self::Ways { DISPATCH_KEY.to_vec() } else { kinds(self.fields()) }
     }
 
     pub(super) fn data(self) -> Data {
         match self {
-            Self::Services | Self::NodePorts => Data::Way,
+            Self::Services | Self::NodePorts => Data::DispatchKey,
             Self::Ways | Self::Learners | Self::NodePortLearners => Data::Verdict,
             Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
             Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
@@ -129,7 +129,7 @@ impl SetName {
         }
     }
 
-    /// Filled by packets, not by us: never an object.
+    /// Filled by packets and not by Portolan: never an object.
     pub(super) fn is_learned(self) -> bool {
         self == Self::Affinity || self.is_counted()
     }
@@ -139,7 +139,7 @@ impl SetName {
         Self::COUNTED.contains(&self)
     }
 
-    /// Several ports of a Service, or several Services, may want the same element.
+    /// Several ports of a Service, or several Services, may need the same element.
     pub(super) fn is_shared(self) -> bool {
         matches!(self, Self::ClusterIps | Self::Hairpins | Self::Ways)
     }
@@ -174,7 +174,7 @@ impl SetName {
         wanted == *found
     }
 
-    /// A slot number has no type name, so that `nft` needs to be told which expressions make up the key.
+    /// A slot number has no type name, so `nft` needs the expressions that make up the key.
     fn user_data(self, family: Family) -> Vec<u8> {
         match self {
             Self::Endpoints | Self::NodePortEndpoints => typeof_user_data(family, self.fields()),
@@ -187,7 +187,7 @@ impl SetName {
 pub(super) enum Data {
     None,
     Verdict,
-    Way,
+    DispatchKey,
     Endpoint,
 }
 
@@ -196,7 +196,7 @@ impl Data {
         match self {
             Self::None => SetData::None,
             Self::Verdict => SetData::Verdict,
-            Self::Way => value_spec(PADDED_WAY, family),
+            Self::DispatchKey => value_spec(PADDED_DISPATCH_KEY, family),
             Self::Endpoint => value_spec(&kinds(ENDPOINT), family),
         }
     }
@@ -205,7 +205,7 @@ impl Data {
         match self {
             Self::None => String::new(),
             Self::Verdict => " : verdict".into(),
-            Self::Way => format!(" : {}", types(PADDED_WAY, family)),
+            Self::DispatchKey => format!(" : {}", types(PADDED_DISPATCH_KEY, family)),
             Self::Endpoint => format!(" : {}", types(&kinds(ENDPOINT), family)),
         }
     }

@@ -12,7 +12,7 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Step};
 
 use super::Nftables;
-use super::codec::{decode_endpoint, encode_way};
+use super::codec::{decode_endpoint, encode_dispatch_key};
 use super::elements::{ElementKey, SourceKey, octets};
 use super::kinds::concatenated_length;
 use super::objects::{Chain, Key, Value, verdict_text};
@@ -210,7 +210,7 @@ impl<'a> Simulation<'a> {
         match (value, destination) {
             (Value::Verdict(verdict), Some(Register::VERDICT)) => self.verdict(set, verdict),
             (Value::Frontend(frontend), Some(register)) => {
-                self.load(register, &encode_way(frontend.way));
+                self.load(register, &encode_dispatch_key(frontend.dispatch_key));
                 Outcome::Matched
             }
             (Value::Endpoint(address, port), Some(register)) => {
@@ -332,8 +332,8 @@ fn step_of(value: &Value) -> String {
     match value {
         Value::Verdict(verdict) => verdict_text(verdict),
         Value::Frontend(frontend) => match &frontend.comment {
-            Some(comment) => format!("{} ({comment})", frontend.way),
-            None => frontend.way.to_string(),
+            Some(comment) => format!("{} ({comment})", frontend.dispatch_key),
+            None => frontend.dispatch_key.to_string(),
         },
         Value::Endpoint(address, port) => std::net::SocketAddr::new(*address, *port).to_string(),
         _ => "is in the set".into(),

@@ -1,42 +1,93 @@
-//! Where a packet goes by the objects alone: the simulation, run once for every slot that a draw can give.
+//! Where a packet goes by the objects alone: the machine runs them as the kernel would.
 
-use portolan_plan::{Candidate, Fate, NodePlan, Packet, Refusal, Step, Trace};
+use std::net::SocketAddr;
 
-use super::Nftables;
+use portolan_kernel::nftables::{ChainKind as KernelKind, Element, Expression, Policy};
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet, Reason, Refusal, Step, Trace};
+
 use super::chains::refusal_name;
-use super::simulate::{End, Simulation};
-use crate::Objects;
+use super::codec::{decode, encode};
+use super::objects::{Chain, Key, Value, verdict_text};
+use super::sets::{Data, SetName};
+use super::{Nftables, TABLE};
+use crate::machine::{self, Base, OnError, Rule, Ruleset, Set, Table, chain_place};
+use crate::walk::{ChainKind, Hook, Met, Rules, walk};
+use crate::{Objects, fate};
 
-pub(super) fn trace(objects: &Objects<Nftables>, node: &NodePlan, packet: &Packet) -> Trace {
-    let (first, end, steps, slots) = run(objects, node, packet, 0);
-    let fate = match end {
-        End::Accept => match first {
-            None => Fate::Pass,
-            Some(first) => {
-                let others = (1..slots.unwrap_or(1)).filter_map(|draw| run(objects, node, packet, draw).0);
-                let mut candidates: Vec<Candidate> = [first].into_iter().chain(others).collect();
-                candidates.sort_unstable();
-                Fate::Forward(candidates)
+pub(super) fn trace(objects: &Objects<Nftables>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+    let family = Family::of(packet.destination);
+    let rules = Ruleset { tables: vec![table(objects, family)] };
+    fate::trace(&walk(&rules, foreign, node, packet), |met| reason(family, met), step)
+}
+
+fn table(objects: &Objects<Nftables>, family: Family) -> Table {
+    let families: &[Family] = if family == Family::V4 { &[Family::V4] } else { &[Family::V6] };
+    let mut table = Table { describe: Some(describe), ..Table::new(table_name(family), families, OnError::End) };
+    for (key, value) in &objects.0 {
+        match (key, value) {
+            (Key::Set(of, name), Value::Set(spec)) if *of == family => {
+                let is_learned = SetName::from_name(name).is_some_and(SetName::is_learned);
+                let set = if is_learned { Set::of_clients(spec, None) } else { Set::new(spec, None) };
+                table.sets.insert(name.clone(), set);
             }
+            (Key::Chain(of, name), Value::Chain(of_chain)) if *of == family => {
+                table.chains.insert(name.clone(), chain(of_chain));
+            }
+            (Key::Element(of, set, key), value) if *of == family => {
+                if let Some(set) = table.sets.get_mut(set.name()) {
+                    set.add(encode(key, value));
+                }
+            }
+            _ => {}
+        }
+    }
+    table
+}
+
+fn table_name(family: Family) -> String {
+    format!("table {} {TABLE}", family.nft_name())
+}
+
+fn chain(chain: &Chain) -> machine::Chain {
+    let base = chain.hook.as_ref().map(|hook| Base {
+        hook: Hook::from(hook.point),
+        kind: if hook.kind == KernelKind::Nat { ChainKind::Nat } else { ChainKind::Filter },
+        priority: hook.priority,
+        policy: Policy::Accept,
+    });
+    let is_foreign = chain.hook.as_ref().is_some_and(|hook| hook.kind == KernelKind::Unknown);
+    let alien = is_foreign.then(|| vec![Expression::Unknown { name: "a hook with another type or policy".into() }]);
+    let rules = alien.into_iter().chain(chain.rules.iter().map(|rule| rule.expressions.clone()));
+    machine::Chain { base, rules: rules.map(|expressions| Rule { handle: None, expressions }).collect() }
+}
+
+/// A chain that refuses has the name of its reason.
+fn reason(family: Family, met: &Met) -> Option<Reason> {
+    let place = |refusal| chain_place(&table_name(family), &refusal_name(refusal));
+    Refusal::ALL.into_iter().find(|refusal| *met.place == place(*refusal)).map(Refusal::reason)
+}
+
+fn step(met: &Met) -> Step {
+    Step::new(&*met.place, &*met.content)
+}
+
+/// An element that was found, in the words of its set.
+fn describe(name: &str, family: Family, element: &Element) -> Option<Met> {
+    let set = SetName::from_name(name)?;
+    let (key, value) = decode(set, family, element.clone());
+    let kind = if set.data() == Data::None { "set" } else { "map" };
+    Some(Met::new(format!("{kind} {name}: {key}"), content(&value)))
+}
+
+fn content(value: &Value) -> String {
+    match value {
+        Value::Verdict(verdict) => verdict_text(verdict),
+        Value::Frontend(frontend) => match &frontend.comment {
+            Some(comment) => format!("{} ({comment})", frontend.dispatch_key),
+            None => frontend.dispatch_key.to_string(),
         },
-        End::Drop(chain) | End::Reject(chain) => refusal(&chain),
-    };
-    Trace { steps, fate, service: None }
-}
-
-type Run = (Option<Candidate>, End, Vec<Step>, Option<u32>);
-
-fn run(objects: &Objects<Nftables>, node: &NodePlan, packet: &Packet, draw: u32) -> Run {
-    let mut simulation = Simulation::new(objects, node, packet, draw);
-    let end = simulation.run();
-    let candidate = simulation
-        .destination()
-        .map(|destination| Candidate { endpoint: destination.into(), masquerade: simulation.masqueraded });
-    (candidate, end, simulation.steps, simulation.slots)
-}
-
-/// A chain that refuses is named after its reason. A packet that dies anywhere else met a table in mid-change or a
-/// foreign rule, and passes for our purposes: no Service asked for that.
-fn refusal(chain: &str) -> Fate {
-    Refusal::ALL.into_iter().find(|refusal| *refusal_name(*refusal) == *chain).map_or(Fate::Pass, Fate::Refuse)
+        Value::Endpoint(address, port) => SocketAddr::new(*address, *port).to_string(),
+        _ => "is in the set".into(),
+    }
 }

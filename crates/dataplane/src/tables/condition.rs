@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 
 use portolan_model::{IpNet, Protocol};
-use portolan_plan::NodePlan;
 
 use super::save::words;
 use super::sets::Sets;
-use crate::walk::{Branch, Verdict};
+use crate::walk::{Branch, Site, Verdict};
 
 pub(crate) struct Rule {
     conditions: Vec<(bool, Condition)>,
@@ -25,7 +24,7 @@ pub struct Matching {
     pub port: Option<u16>,
 }
 
-/// Each is kept with whether it is to hold.
+/// Each is stored with whether it must hold or must not.
 #[derive(Clone, Debug)]
 enum Condition {
     Source(IpNet),
@@ -48,9 +47,8 @@ enum Condition {
     },
     /// Matches with this likelihood.
     Random(f64),
-    /// A client that came before, within so many seconds. Ours never did.
+    /// A client that came before, within so many seconds. The packet belongs to a new one.
     Remembered(u32),
-    Never,
 }
 
 pub(crate) enum Action {
@@ -63,7 +61,7 @@ pub(crate) enum Action {
 }
 
 impl Rule {
-    /// A rule with something that is not understood never matches, and says so.
+    /// What is not understood is kept in `unknown`.
     pub(crate) fn parse(text: &str) -> Self {
         let mut rule = Self {
             conditions: Vec::new(),
@@ -84,9 +82,6 @@ impl Rule {
                     holds = true;
                 }
             }
-        }
-        if rule.unknown.is_some() {
-            rule.conditions.push((true, Condition::Never));
         }
         rule
     }
@@ -173,7 +168,7 @@ impl Rule {
             "REJECT" => Action::End(Verdict::Reject),
             "MASQUERADE" => Action::End(Verdict::Masquerade),
             "RETURN" => Action::Return,
-            // What they do stands in the words that follow.
+            // The words that follow say what they do.
             "DNAT" | "MARK" | "REDIRECT" => Action::None,
             chain if word == "-g" => Action::Goto(chain.to_owned()),
             chain if chain.starts_with("KUBE-") => Action::Jump(chain.to_owned()),
@@ -183,7 +178,7 @@ impl Rule {
     }
 
     /// The part of the branch that matches and the part that does not.
-    pub(crate) fn split(&self, mut branch: Branch, node: &NodePlan, sets: &Sets) -> (Option<Branch>, Option<Branch>) {
+    pub(crate) fn split(&self, mut branch: Branch, site: &Site<'_>, sets: &Sets) -> (Option<Branch>, Option<Branch>) {
         let mut likelihood = 1.0;
         for (holds, condition) in &self.conditions {
             match condition {
@@ -192,7 +187,7 @@ impl Rule {
                     branch.affinity = Some(*seconds);
                     return (None, Some(branch));
                 }
-                other if other.is_met(&branch, node, sets) != *holds => return (None, Some(branch)),
+                other if other.is_met(&branch, site, sets) != *holds => return (None, Some(branch)),
                 _ => {}
             }
         }
@@ -206,29 +201,29 @@ impl Rule {
 }
 
 impl Condition {
-    fn is_met(&self, branch: &Branch, node: &NodePlan, sets: &Sets) -> bool {
+    fn is_met(&self, branch: &Branch, site: &Site<'_>, sets: &Sets) -> bool {
         let packet = &branch.packet;
         match self {
             Self::Source(range) => range.contains(&packet.source),
             Self::Destination(range) => range.contains(&packet.destination),
             Self::Protocol(protocol) => *protocol == Some(packet.protocol),
             Self::Port(port) => *port == packet.port,
-            Self::SourceIsLocal => node.owns(packet.source),
-            Self::DestinationIsLocal => node.owns(packet.destination),
+            Self::SourceIsLocal => site.owns(packet.source),
+            Self::DestinationIsLocal => site.owns(packet.destination),
             Self::Mark { value, mask } => branch.mark & mask == *value,
             Self::New(is_new) => *is_new,
             Self::InSet { set, parts } => sets.hold(set, parts, packet),
             Self::Interface(name) => is_interface(packet.interface.as_deref(), name),
-            Self::Random(_) | Self::Remembered(_) | Self::Never => false,
+            Self::Random(_) | Self::Remembered(_) => false,
         }
     }
 }
 
 /// A plus at the end stands for anything.
-fn is_interface(interface: Option<&str>, wanted: &str) -> bool {
-    interface.is_some_and(|interface| match wanted.strip_suffix('+') {
+fn is_interface(interface: Option<&str>, pattern: &str) -> bool {
+    interface.is_some_and(|interface| match pattern.strip_suffix('+') {
         Some(prefix) => interface.starts_with(prefix),
-        None => interface == wanted,
+        None => interface == pattern,
     })
 }
 

@@ -1,15 +1,16 @@
 //! Rules as `iptables-save` prints them, run on a packet. What chains are for is not known here.
+//!
+//! A rule with a word that is not understood ends in an error once all its other words match, never in a guess.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{Family, Protocol};
-use portolan_plan::NodePlan;
 
 use super::condition::{Action, Matching, Rule};
 use super::sets::Sets;
-use crate::walk::{Branch, Entry, Hook, Met, Rules, Verdict};
+use crate::walk::{BaseChain, Branch, ChainKind, DESTINATION_NAT, Hook, Met, Rules, SOURCE_NAT, Site, Verdict};
 
 /// Both families' tables. A chain is found by family, table and name.
 #[derive(Default)]
@@ -47,7 +48,7 @@ impl RuleBook {
     }
 
     /// Gives the branches that come back from the chain; those that do not are put into `ended`.
-    fn run_chain(&self, at: &Place<'_>, name: &str, branch: Branch, ended: &mut Vec<(Branch, Verdict)>) -> Vec<Branch> {
+    fn run_chain(&self, at: &At<'_>, name: &str, branch: Branch, ended: &mut Vec<(Branch, Verdict)>) -> Vec<Branch> {
         let Some(chain) = self.chain(&branch, at.table, name) else {
             return vec![branch];
         };
@@ -57,10 +58,10 @@ impl RuleBook {
         for (rule, text) in chain.candidates(&live[0]) {
             let mut next = Vec::new();
             for branch in live {
-                let (matched, unmatched) = rule.split(branch, at.node, &self.sets);
+                let (matched, unmatched) = rule.split(branch, at.site, &self.sets);
                 next.extend(unmatched);
                 if let Some(mut branch) = matched {
-                    branch.path.push(Met { chain: name.clone(), rule: text.clone() });
+                    branch.path.push(Met { place: name.clone(), content: text.clone() });
                     self.act(at, rule, branch, Lists { next: &mut next, returned: &mut returned, ended });
                 }
             }
@@ -70,7 +71,11 @@ impl RuleBook {
         returned
     }
 
-    fn act(&self, at: &Place<'_>, rule: &Rule, mut branch: Branch, lists: Lists<'_>) {
+    fn act(&self, at: &At<'_>, rule: &Rule, mut branch: Branch, lists: Lists<'_>) {
+        if rule.unknown.is_some() {
+            branch.stopped_by = branch.path.last().cloned();
+            return lists.ended.push((branch, Verdict::Unknown));
+        }
         match &rule.action {
             Action::None => lists.next.push(branch),
             Action::Jump(chain) => lists.next.extend(self.run_chain(at, chain, branch, lists.ended)),
@@ -80,14 +85,18 @@ impl RuleBook {
                 branch.mark = (branch.mark & !mask) ^ value;
                 lists.next.push(branch);
             }
-            Action::End(verdict) => lists.ended.push((branch, *verdict)),
+            Action::End(verdict) => {
+                let is_refusal = matches!(verdict, Verdict::Drop | Verdict::Reject);
+                branch.stopped_by = branch.path.last().filter(|_| is_refusal).cloned();
+                lists.ended.push((branch, *verdict));
+            }
         }
     }
 }
 
-struct Place<'a> {
+struct At<'a> {
     table: &'a str,
-    node: &'a NodePlan,
+    site: &'a Site<'a>,
 }
 
 /// Where a branch goes from a rule: to the next rule, back to the calling chain, or nowhere.
@@ -120,20 +129,38 @@ impl Chain {
     }
 }
 
+/// The tables of iptables with their priorities.
+const TABLES: [(&str, i32); 5] =
+    [("raw", -300), ("mangle", -150), ("nat", DESTINATION_NAT), ("filter", 0), ("security", 50)];
+
+fn built_in(hook: Hook) -> &'static str {
+    match hook {
+        Hook::Prerouting => "PREROUTING",
+        Hook::Input => "INPUT",
+        Hook::Forward => "FORWARD",
+        Hook::Output => "OUTPUT",
+        Hook::Postrouting => "POSTROUTING",
+    }
+}
+
 impl Rules for RuleBook {
-    fn run(&self, hook: Hook, node: &NodePlan, branch: Branch) -> Vec<(Branch, Verdict)> {
-        let (table, chain) = match hook {
-            Hook::Early(Entry::Prerouting) => ("mangle", "PREROUTING"),
-            Hook::Early(Entry::Output) => ("mangle", "OUTPUT"),
-            Hook::Translate(Entry::Prerouting) => ("nat", "PREROUTING"),
-            Hook::Translate(Entry::Output) => ("nat", "OUTPUT"),
-            Hook::Input => ("filter", "INPUT"),
-            Hook::Forward => ("filter", "FORWARD"),
-            Hook::Output => ("filter", "OUTPUT"),
-            Hook::Leave => ("nat", "POSTROUTING"),
+    fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain> {
+        let name: Arc<str> = built_in(hook).into();
+        let is_there = |table: &str| self.chains.contains_key(&(family, table.into(), name.clone()));
+        let base = |(table, priority): (&str, i32)| {
+            let (kind, priority) = match table {
+                "nat" if matches!(hook, Hook::Input | Hook::Postrouting) => (ChainKind::Nat, SOURCE_NAT),
+                "nat" => (ChainKind::Nat, priority),
+                _ => (ChainKind::Filter, priority),
+            };
+            BaseChain { table: table.into(), name: name.clone(), kind, priority }
         };
+        TABLES.into_iter().filter(|(table, _)| is_there(table)).map(base).collect()
+    }
+
+    fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
         let mut ended = Vec::new();
-        let returned = self.run_chain(&Place { table, node }, chain, branch, &mut ended);
+        let returned = self.run_chain(&At { table: &chain.table, site }, &chain.name, branch, &mut ended);
         ended.extend(returned.into_iter().map(|branch| (branch, Verdict::Continue)));
         ended
     }

@@ -1,21 +1,27 @@
 //! Where a packet goes by the objects alone: their rules, run, with every random branch followed.
 
 use portolan_model::Family;
-use portolan_plan::{Candidate, Fate, NodePlan, Packet, Reason, Refusal, Step, Trace};
+use portolan_plan::{NodePlan, Packet, Reason, Step, Trace};
 
 use super::objects::{Key, Place, Value};
 use super::refusals::words;
 use super::run::RuleBook;
-use crate::walk::{End, Ending, Met, walk};
+use crate::fate;
+use crate::walk::{Met, Rules, walk};
 
 pub(crate) fn trace<'a>(
     contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone,
+    foreign: &dyn Rules,
     node: &NodePlan,
     packet: &Packet,
 ) -> Trace {
-    let outcome = walk(&book(contents, Family::of(packet.destination)), node, packet);
-    let steps = outcome.endings.first().map(|ending| ending.path.iter().map(step).collect()).unwrap_or_default();
-    Trace { steps, fate: fate(&outcome.endings), service: None }
+    let book = book(contents, Family::of(packet.destination));
+    fate::trace(&walk(&book, foreign, node, packet), reason, step)
+}
+
+/// Rules in the built-in chains that lead to such chains are ours. KUBE-FIREWALL is kubelet's.
+pub(crate) fn is_own_chain(chain: &str) -> bool {
+    chain.starts_with("KUBE-") && chain != "KUBE-FIREWALL"
 }
 
 pub(crate) fn book<'a>(contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone, family: Family) -> RuleBook {
@@ -35,29 +41,10 @@ pub(crate) fn book<'a>(contents: impl Iterator<Item = (&'a Key, &'a Value)> + Cl
 }
 
 pub(crate) fn step(met: &Met) -> Step {
-    Step::new(met.chain.to_string(), met.rule.to_string())
+    Step::new(&*met.place, &*met.content)
 }
 
-pub(crate) fn fate(endings: &[Ending]) -> Fate {
-    let mut candidates: Vec<Candidate> = endings
-        .iter()
-        .filter_map(|ending| match ending.end {
-            End::Forward(endpoint) => Some(Candidate { endpoint, masquerade: ending.masquerade }),
-            _ => None,
-        })
-        .collect();
-    candidates.sort_unstable();
-    match endings.first().map(|ending| (ending.end, ending.path.last())) {
-        Some((End::Forward(_), _)) => Fate::Forward(candidates),
-        Some((End::Reject, Some(met))) => {
-            reason(met).map_or(Fate::Pass, |reason| Fate::Refuse(Refusal::Reject(reason)))
-        }
-        Some((End::Drop, Some(met))) => reason(met).map_or(Fate::Pass, |reason| Fate::Refuse(Refusal::Drop(reason))),
-        _ => Fate::Pass,
-    }
-}
-
-/// The comment of the rule that refused.
-fn reason(met: &Met) -> Option<Reason> {
-    Reason::ALL.into_iter().find(|reason| met.rule.contains(words(*reason)))
+/// By the comment of the rule that refused.
+pub(crate) fn reason(met: &Met) -> Option<Reason> {
+    Reason::ALL.into_iter().find(|reason| met.content.contains(words(*reason)))
 }

@@ -28,6 +28,7 @@ pub use objects::{Key, Listener, Targets, Value};
 pub use portolan_relay::{Counters, Limits as RelayLimits, NamedSocket, receive_sockets, send_sockets};
 
 use crate::tables::{self, Contents, refusals};
+use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 
 /// As in `--proxy-mode`.
@@ -52,8 +53,12 @@ impl Dataplane for Userspace {
         matches!(key, Key::Table(key) if refusals::is_shared(key))
     }
 
-    fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, foreign, node, packet)
+    }
+
+    fn is_own_chain(&self, chain: &str) -> bool {
+        tables::trace::is_own_chain(chain)
     }
 }
 

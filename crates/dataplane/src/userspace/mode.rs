@@ -53,6 +53,10 @@ impl Mode for UserspaceMode {
         Box::new(View { dataplane: Userspace, listing, open })
     }
 
+    fn damage(&self) -> &'static [&'static str] {
+        &["iptables", "-t", "nat", "-F", "KUBE-PORTALS-CONTAINER"]
+    }
+
     fn in_memory(&self, _: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
         Box::new(Reconciler::new(Userspace, FakeKernel::failing(fails_one_in, seed)))
     }

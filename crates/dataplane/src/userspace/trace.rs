@@ -8,25 +8,25 @@ use portolan_plan::{Candidate, Fate, NodePlan, Packet, Step, Trace};
 
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, ports};
-use crate::Objects;
 use crate::tables;
-use crate::walk::{End, Met, walk};
+use crate::walk::{End, Met, Rules, walk};
+use crate::{Objects, fate};
 
 /// A port that no listener has.
 const NOBODY: u16 = 0;
 
-pub(super) fn trace(objects: &Objects<Userspace>, node: &NodePlan, packet: &Packet) -> Trace {
+pub(super) fn trace(objects: &Objects<Userspace>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
     let listeners = Listeners::of(objects, Family::of(packet.destination));
     let contents: Vec<(tables::Key, tables::Value)> = rules(objects).map(|rule| listeners.numbered(rule)).collect();
     let book = tables::trace::book(contents.iter().map(|(key, value)| (key, value)), Family::of(packet.destination));
-    let endings = walk(&book, node, packet).endings;
-    let mut steps: Vec<Step> =
-        endings.first().map(|ending| ending.path.iter().map(|met| listeners.step(met)).collect()).unwrap_or_default();
-    let fate = match endings.first().map(|ending| ending.end) {
-        Some(End::Forward(to)) => listeners.fate(to, &mut steps),
-        _ => tables::trace::fate(&endings),
-    };
-    Trace { steps, fate, service: None }
+    let outcome = walk(&book, foreign, node, packet);
+    let mut trace = fate::trace(&outcome, tables::trace::reason, |met| listeners.step(met));
+    if let Fate::Forward(_) = trace.fate
+        && let Some(End::Forward(to)) = outcome.endings.first().map(|ending| ending.end)
+    {
+        trace.fate = listeners.fate(to, &mut trace.steps);
+    }
+    trace
 }
 
 fn rules(objects: &Objects<Userspace>) -> impl Iterator<Item = (&tables::Key, &tables::Value)> {
@@ -69,9 +69,10 @@ impl<'a> Listeners<'a> {
 
     /// A rule that was met, with its listener's name again.
     fn step(&self, met: &Met) -> Step {
-        let listener = ports::port(&met.rule).and_then(|number| self.numbered_as(number));
-        let rule = listener.map_or_else(|| met.rule.clone(), |(listener, _)| ports::with_name(&met.rule, listener));
-        Step::new(met.chain.to_string(), rule.to_string())
+        let listener = ports::port(&met.content).and_then(|number| self.numbered_as(number));
+        let rule =
+            listener.map_or_else(|| met.content.clone(), |(listener, _)| ports::with_name(&met.content, listener));
+        Step::new(met.place.to_string(), rule.to_string())
     }
 
     fn numbered_as(&self, number: u16) -> Option<(&'a Listener, &'a Targets)> {
@@ -80,8 +81,9 @@ impl<'a> Listeners<'a> {
 
     fn fate(&self, to: SocketAddr, steps: &mut Vec<Step>) -> Fate {
         let Some((listener, targets)) = self.numbered_as(to.port()) else {
-            steps.push(Step::new("no listener", "the rule leads to a port on which this daemon does not listen"));
-            return Fate::Pass;
+            let because = "the rule leads to a port on which this daemon does not listen";
+            steps.push(Step::new("no listener", because));
+            return Fate::Stopped { by: format!("port {}: {because}", to.port()) };
         };
         let met = format!("listener {}", listener.name);
         steps.push(Step::new(met, "the daemon connects to an endpoint that answers, in turns"));

@@ -8,6 +8,7 @@ use super::chain::Hook;
 use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
 use super::set::SetSpec;
+use super::survey::TableFamily;
 use super::uapi::{self, message};
 use crate::netlink::{Header, MessageWriter, flags};
 
@@ -285,6 +286,6 @@ pub(super) fn header(kind: u16, flags: u16) -> Header {
 }
 
 /// `struct nfgenmsg`: family, version, resource.
-pub(super) fn protocol_header(family: Family) -> [u8; uapi::PROTOCOL_HEADER] {
-    [family.number(), 0, 0, 0]
+pub(super) fn protocol_header(family: impl Into<TableFamily>) -> [u8; uapi::PROTOCOL_HEADER] {
+    [family.into().number(), 0, 0, 0]
 }

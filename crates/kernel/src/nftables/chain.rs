@@ -34,6 +34,12 @@ const POLICY_ACCEPT: u32 = 1;
 const POINTS: [HookPoint; 5] =
     [HookPoint::Prerouting, HookPoint::Input, HookPoint::Forward, HookPoint::Output, HookPoint::Postrouting];
 
+impl HookPoint {
+    pub(super) fn from_number(number: u32) -> Option<Self> {
+        POINTS.get(number as usize).copied()
+    }
+}
+
 impl ChainKind {
     fn name(self) -> &'static str {
         match self {
@@ -62,11 +68,11 @@ impl Hook {
     /// Reads the hook of a chain, if it has one.
     pub(super) fn read(chain: Attributes<'_>) -> Option<Self> {
         let hook = chain.first(attribute::HOOK)?.nested();
-        let number = hook.number_32(attribute::HOOK_NUMBER).unwrap_or(0) as usize;
+        let number = hook.number_32(attribute::HOOK_NUMBER).unwrap_or(0);
         let priority = hook.number_32(attribute::HOOK_PRIORITY).unwrap_or(0);
         Some(Hook {
             kind: read_kind(chain).unwrap_or(ChainKind::Unknown),
-            point: *POINTS.get(number).unwrap_or(&HookPoint::Prerouting),
+            point: HookPoint::from_number(number).unwrap_or(HookPoint::Prerouting),
             priority: priority.cast_signed(),
         })
     }

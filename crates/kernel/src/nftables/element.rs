@@ -9,6 +9,7 @@ use crate::netlink::{Attributes, MessageWriter};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Element {
+    /// Empty for the catch-all element, which [`super::Nftables::elements_of_all`] alone gives.
     pub key: Vec<u8>,
     /// The last key of the range, inclusive; `None` for a single key.
     pub key_end: Option<Vec<u8>>,
@@ -107,6 +108,19 @@ impl Element {
             comment: read_comment(member),
         };
         Some((element, bound))
+    }
+}
+
+impl Element {
+    /// Reads a member of an element list if it is the one for every key that no other element has.
+    pub(super) fn read_catch_all(member: Attributes<'_>) -> Option<Self> {
+        let flags = member.number_32(attribute::FLAGS).unwrap_or(0);
+        (flags & attribute::FLAG_CATCH_ALL != 0).then(|| Element {
+            key: Vec::new(),
+            key_end: None,
+            data: read_data(member),
+            comment: read_comment(member),
+        })
     }
 }
 

@@ -67,6 +67,13 @@ pub enum Expression {
         operator: Operator,
         value: Vec<u8>,
     },
+    /// Matches if the value is within these bounds, which belong to the range.
+    Range {
+        source: Register,
+        inverted: bool,
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
     /// `(source & mask) ^ xor`; both have the length of the value.
     Bitwise {
         source: Register,
@@ -140,10 +147,16 @@ pub enum PayloadBase {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MetaKey {
+    /// The number of the protocol in an Ethernet header, in network byte order.
+    EtherType,
+    /// The IP version, as an `NFPROTO_` number in a byte.
+    NetworkProtocol,
     Mark,
     L4Protocol,
     InputInterface,
     InputInterfaceName,
+    OutputInterface,
+    OutputInterfaceName,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -186,6 +199,10 @@ pub enum FibAddress {
 pub enum Operator {
     Equal,
     NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -212,13 +229,16 @@ macro_rules! numbered {
 
 numbered! {
     PayloadBase { Network = 1, Transport = 2 }
-    MetaKey { Mark = 3, L4Protocol = 16, InputInterface = 4, InputInterfaceName = 6 }
+    MetaKey {
+        EtherType = 1, Mark = 3, NetworkProtocol = 15, L4Protocol = 16,
+        InputInterface = 4, InputInterfaceName = 6, OutputInterface = 5, OutputInterfaceName = 7,
+    }
     ConntrackKey {
         State = 0, Direction = 1, Status = 2, Protocol = 10,
         OriginalDestination4 = 20, OriginalDestination6 = 22, OriginalDestinationPort = 12,
         ReplySource4 = 19, ReplySource6 = 21, ReplySourcePort = 11,
     }
     FibAddress { Source = 1, Destination = 2 }
-    Operator { Equal = 0, NotEqual = 1 }
+    Operator { Equal = 0, NotEqual = 1, Less = 2, LessOrEqual = 3, Greater = 4, GreaterOrEqual = 5 }
     DynsetOperation { Add = 0, Update = 1, Delete = 2 }
 }

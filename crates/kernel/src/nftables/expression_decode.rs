@@ -16,8 +16,16 @@ impl Expression {
     /// Reads one member of a rule's list.
     pub(super) fn read(member: Attributes<'_>) -> Self {
         let name = member.string(attribute::NAME).unwrap_or_default();
-        read_named(name, member.nested(attribute::DATA))
-            .unwrap_or_else(|| Expression::Unknown { name: name.to_owned() })
+        let data = member.nested(attribute::DATA);
+        read_named(name, data).unwrap_or_else(|| Expression::Unknown { name: unknown_name(name, data) })
+    }
+}
+
+/// Extensions of iptables have a name of their own, such as `match conntrack`.
+fn unknown_name(name: &str, data: Attributes<'_>) -> String {
+    match (name, data.string(attribute::EXTENSION_NAME)) {
+        ("match" | "target", Some(extension)) => format!("{name} {extension}"),
+        _ => name.to_owned(),
     }
 }
 
@@ -28,6 +36,7 @@ fn read_named(name: &str, data: Attributes<'_>) -> Option<Expression> {
         "ct" => read_conntrack(data),
         "fib" => read_fib(data),
         "cmp" => read_compare(data),
+        "range" => read_range(data),
         "bitwise" => read_bitwise(data),
         "immediate" => read_immediate(data),
         "lookup" => read_lookup(data),
@@ -83,6 +92,19 @@ fn read_compare(data: Attributes<'_>) -> Option<Expression> {
         source: register(data, attribute::COMPARE_SOURCE)?,
         operator: Operator::from_number(data.number_32(attribute::COMPARE_OPERATOR)?)?,
         value: read_value(data, attribute::COMPARE_DATA)?,
+    })
+}
+
+fn read_range(data: Attributes<'_>) -> Option<Expression> {
+    Some(Expression::Range {
+        source: register(data, attribute::RANGE_SOURCE)?,
+        inverted: match Operator::from_number(data.number_32(attribute::RANGE_OPERATOR)?)? {
+            Operator::Equal => false,
+            Operator::NotEqual => true,
+            _ => return None,
+        },
+        from: read_value(data, attribute::RANGE_FROM)?,
+        to: read_value(data, attribute::RANGE_TO)?,
     })
 }
 

@@ -24,6 +24,7 @@ impl Expression {
             Expression::Conntrack { .. } => "ct",
             Expression::Fib { .. } => "fib",
             Expression::Compare { .. } => "cmp",
+            Expression::Range { .. } => "range",
             Expression::Bitwise { .. } => "bitwise",
             Expression::Immediate { .. } | Expression::Verdict(_) => "immediate",
             Expression::Lookup { .. } => "lookup",
@@ -65,6 +66,12 @@ impl Expression {
                 writer.register(attribute::FIB_DESTINATION, *destination);
                 writer.number_32(attribute::FIB_RESULT, attribute::FIB_RESULT_ADDRESS_TYPE);
                 writer.number_32(attribute::FIB_FLAGS, address.number());
+            }
+            Expression::Range { source, inverted, from, to } => {
+                writer.register(attribute::RANGE_SOURCE, *source);
+                writer.number_32(attribute::RANGE_OPERATOR, u32::from(*inverted));
+                write_value(writer, attribute::RANGE_FROM, from);
+                write_value(writer, attribute::RANGE_TO, to);
             }
             Expression::Compare { source, operator, value } => {
                 writer.register(attribute::COMPARE_SOURCE, *source);

@@ -12,6 +12,7 @@ mod expression_encode;
 mod monitor;
 mod read;
 mod set;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod uapi;
@@ -26,4 +27,5 @@ pub use expression::{ConntrackKey, DynsetOperation, Expression, FibAddress, Meta
 pub use monitor::{ForeignChange, Monitor};
 pub use read::ListedRule;
 pub use set::{SetData, SetSpec};
+pub use survey::{ListedBase, ListedChain, Policy, TableFamily};
 pub use verdict::Verdict;

@@ -9,7 +9,7 @@ use portolan_model::Family;
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
 use super::uapi::{self, message};
-use super::{Expression, Hook, Nftables, SetSpec};
+use super::{Expression, Hook, Nftables, SetSpec, TableFamily};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
 
@@ -29,7 +29,8 @@ pub struct ListedRule {
 
 impl Nftables {
     /// The names of all tables of the family.
-    pub fn tables(&mut self, family: Family) -> Result<Vec<String>> {
+    pub fn tables(&mut self, family: impl Into<TableFamily>) -> Result<Vec<String>> {
+        let family = family.into();
         let request = request(message::GET_TABLE, family, |_| {});
         self.read(request, &format!("reading the tables of family {}", family.nft_name()), |table| {
             Some(table.string(uapi::TABLE)?.to_owned())
@@ -57,7 +58,8 @@ impl Nftables {
     }
 
     /// The same, with the handles by which single rules can be deleted.
-    pub fn rules_with_handles(&mut self, family: Family, table: &str) -> Result<Vec<ListedRule>> {
+    pub fn rules_with_handles(&mut self, family: impl Into<TableFamily>, table: &str) -> Result<Vec<ListedRule>> {
+        let family = family.into();
         let request = request(message::GET_RULE, family, |writer| {
             writer.string(uapi::TABLE, table);
         });
@@ -73,7 +75,8 @@ impl Nftables {
 
     /// The sets and maps of the table; none if there is no such table. The names of anonymous ones
     /// begin with `__`.
-    pub fn sets(&mut self, family: Family, table: &str) -> Result<Vec<(String, SetSpec)>> {
+    pub fn sets(&mut self, family: impl Into<TableFamily>, table: &str) -> Result<Vec<(String, SetSpec)>> {
+        let family = family.into();
         let request = request(message::GET_SET, family, |writer| {
             writer.string(uapi::TABLE, table);
         });
@@ -85,7 +88,8 @@ impl Nftables {
     }
 
     /// How long elements of each set last that has a timeout for all of them, in milliseconds.
-    pub fn set_timeouts(&mut self, family: Family, table: &str) -> Result<Vec<(String, u64)>> {
+    pub fn set_timeouts(&mut self, family: impl Into<TableFamily>, table: &str) -> Result<Vec<(String, u64)>> {
+        let family = family.into();
         let request = request(message::GET_SET, family, |writer| {
             writer.string(uapi::TABLE, table);
         });
@@ -118,11 +122,12 @@ impl Nftables {
     /// which takes much less time than one moment for each where there are thousands.
     pub fn elements_of_all(
         &mut self,
-        family: Family,
+        family: impl Into<TableFamily>,
         table: &str,
         sets: &[(String, SetSpec)],
         each: &mut dyn FnMut(usize, Element),
     ) -> Result<()> {
+        let family = family.into();
         let attempted = format!("reading the elements of {} sets of table {} {table}", sets.len(), family.nft_name());
         let dumps = self.read_consistent(&attempted, |nftables, interruption| {
             let mut dump_one = |(name, _): &(String, SetSpec)| {
@@ -134,6 +139,7 @@ impl Nftables {
         for (index, (dump, (_, spec))) in dumps.iter().zip(sets).enumerate() {
             let elements = members(dump).filter_map(Element::read);
             hand_over(elements, spec.has_simple_ranges(), &mut |element| each(index, element));
+            members(dump).filter_map(Element::read_catch_all).for_each(|element| each(index, element));
         }
         Ok(())
     }
@@ -157,7 +163,7 @@ impl Nftables {
     /// The messages are kept until the dump is known to be complete, in a fraction of the memory of the elements.
     pub(super) fn dump_elements(
         &mut self,
-        family: Family,
+        family: impl Into<TableFamily>,
         table: &str,
         set: &str,
         attempted: &str,
@@ -178,7 +184,7 @@ impl Nftables {
     }
 
     /// Dumps objects; those that `decode` returns `None` for are skipped.
-    fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         mut request: MessageWriter,
         attempted: &str,
@@ -256,7 +262,11 @@ fn hand_over(elements: impl Iterator<Item = (Element, Bound)>, has_simple_ranges
     }
 }
 
-pub(super) fn request(kind: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) -> MessageWriter {
+pub(super) fn request(
+    kind: u16,
+    family: impl Into<TableFamily>,
+    write: impl FnOnce(&mut MessageWriter),
+) -> MessageWriter {
     let mut writer = MessageWriter::default();
     writer.message(header(kind, 0), &protocol_header(family), write);
     writer

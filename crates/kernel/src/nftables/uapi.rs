@@ -93,6 +93,7 @@ pub(super) mod element {
     pub(crate) const KEY_END: u16 = 10;
 
     pub(crate) const FLAG_INTERVAL_END: u32 = 1;
+    pub(crate) const FLAG_CATCH_ALL: u32 = 2;
     /// A tag of libnftnl, which the `nft` program prints as `comment`.
     pub(crate) const USER_DATA_COMMENT: u8 = 0;
 }
@@ -132,6 +133,14 @@ pub(super) mod expression {
     pub(crate) const COMPARE_SOURCE: u16 = 1;
     pub(crate) const COMPARE_OPERATOR: u16 = 2;
     pub(crate) const COMPARE_DATA: u16 = 3;
+
+    pub(crate) const RANGE_SOURCE: u16 = 1;
+    pub(crate) const RANGE_OPERATOR: u16 = 2;
+    pub(crate) const RANGE_FROM: u16 = 3;
+    pub(crate) const RANGE_TO: u16 = 4;
+
+    /// Of `match` and `target`, by which iptables' extensions run in nf_tables.
+    pub(crate) const EXTENSION_NAME: u16 = 1;
 
     pub(crate) const BITWISE_SOURCE: u16 = 1;
     pub(crate) const BITWISE_DESTINATION: u16 = 2;

@@ -53,15 +53,15 @@ fn play() -> anyhow::Result<()> {
     list_services(&screen, &stage)?;
     spread_connections(&screen, &stage)?;
     lose_a_pod(&screen, &stage)?;
-    if stage.mode == "userspace" {
+    if stage.mode.limits().relayed {
         hang_a_pod(&screen, &stage)?;
     }
     lose_all_pods(&screen, &stage)?;
     explain_packets(&screen, &stage)?;
-    survive_vandalism(&screen, &stage)?;
+    repair_drift(&screen, &stage)?;
     clean_up(&screen, &stage)?;
     drop(stage);
-    screen.say("\nThe daemon has been stopped, the lab is gone, and nothing is left behind.");
+    screen.say("\nThe daemon has stopped, the lab is gone, and nothing is left behind.");
     Ok(())
 }
 
@@ -135,9 +135,9 @@ fn without_pod(manifest: &str, name: &str) -> String {
     manifest.split("---\n").filter(|document| !document.contains(&line)).collect::<Vec<_>>().join("---\n")
 }
 
-/// What no mode of the kernel can do.
+/// Only a mode whose daemon opens the connections can skip a pod that hangs.
 fn hang_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
-    screen.heading("4b A pod hangs, and nobody has noticed yet");
+    screen.heading("4b A pod hangs and still counts as ready");
     screen.say("web-3, which is pod-b1, drops all packets, and is still in web.yaml.");
     let hung = stage.lab.host("pod-b1");
     hung.command(&["nft", "add table inet hung"])?;
@@ -160,7 +160,7 @@ fn lose_all_pods(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     let start = Instant::now();
     let outcome = stage.connect_once(ASKER, to)?;
     ensure!(outcome == Outcome::Refused, "the connection was not refused: {outcome:?}");
-    screen.success(&format!("refused after {:.1?}: nobody waits for a timeout", start.elapsed()));
+    screen.success(&format!("refused after {:.1?}, without a timeout", start.elapsed()));
     Ok(())
 }
 
@@ -173,31 +173,26 @@ fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     show(screen, stage, &["explain", "10.244.1.4", &refused.to_string()], 0)
 }
 
-fn survive_vandalism(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
-    screen.heading("7  Somebody deletes our rules");
-    let deed = match stage.mode.as_str() {
-        "iptables" => "iptables -t nat -F KUBE-SERVICES",
-        "userspace" => "iptables -t nat -F KUBE-PORTALS-CONTAINER",
-        _ => "nft delete table ip portolan",
-    };
-    screen.command(deed);
-    let words: Vec<&str> = deed.split(' ').collect();
-    let delete = || Ok(stage.lab.host(topology::NODE).command(&words).map(drop)?);
+fn repair_drift(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("7  Another process deletes our rules");
+    let damage = stage.mode.damage();
+    screen.command(&damage.join(" "));
+    let delete = || Ok(stage.lab.host(topology::NODE).command(damage).map(drop)?);
     let changes = stage.kernel_changes(2, delete)?;
-    screen.success(&format!("all of them are back after {:.1?}", changes[1].duration_since(changes[0])));
+    screen.success(&format!("repaired after {:.1?}", changes[1].duration_since(changes[0])));
     stage.connect(ASKER, stage.cluster_ip(WEB)?, CONNECTIONS)?;
     screen.success(&format!("{CONNECTIONS} more connections, all answered"));
     show(screen, stage, &["verify"], 0)
 }
 
 fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
-    screen.heading("8  And off again");
+    screen.heading("8  Cleanup");
     stage.stop_daemon()?;
-    screen.say("The daemon has been stopped; its rules stay, so that traffic goes on until it is back.");
+    screen.say("The daemon has stopped. Its rules stay, and traffic continues until it is back.");
     show(screen, stage, &["cleanup"], 0)?;
     let left = stage.lab.host(topology::NODE).command(&["nft", "list", "ruleset"])?;
     ensure!(!left.contains("KUBE-") && !left.contains("portolan"), "rules are left: {left}");
-    screen.success("the kernel has no rule of it left");
+    screen.success("no rule is left in the kernel");
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use portolan_dataplane::mode::Mode;
+use portolan_dataplane::modes;
 use portolan_kernel::nftables::Nftables;
 use portolan_kernel::signal::TerminationSignals;
 use portolan_testkit::{Lab, Outcome, Protocol, Source, topology};
@@ -20,7 +22,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 pub(crate) struct Stage {
     pub(crate) lab: Lab,
-    pub(crate) mode: String,
+    pub(crate) mode: &'static dyn Mode,
     binary: PathBuf,
     folder: PathBuf,
     leftovers: Arc<Mutex<Leftovers>>,
@@ -32,17 +34,15 @@ struct Leftovers {
     folder: Option<TempDir>,
 }
 
-const MODES: [&str; 3] = ["nftables", "iptables", "userspace"];
-
 /// `make demo MODE=iptables` shows that mode.
-fn mode() -> anyhow::Result<String> {
-    let mode = std::env::var("MODE").ok().filter(|mode| !mode.is_empty()).unwrap_or_else(|| "nftables".into());
-    ensure!(
-        mode != "ipvs",
-        "MODE=ipvs takes IPVS and the dummy device, which kernels of build machines lack: `make test-vm` shows the mode in \
-         a VM, and docs/ipvs.md what it looks like"
-    );
-    ensure!(MODES.contains(&mode.as_str()), "MODE={mode} is not built: write {}", MODES.join(" or "));
+fn mode() -> anyhow::Result<&'static dyn Mode> {
+    let name = std::env::var("MODE").unwrap_or_default();
+    let names: Vec<&str> = modes::ALL.iter().map(|mode| mode.name()).collect();
+    let mode = if name.is_empty() { Some(modes::default()) } else { modes::named(&name) };
+    let mode = mode.with_context(|| format!("MODE={name} is not a mode: write {}", names.join(", ")))?;
+    if let Some(missing) = mode.missing() {
+        bail!("MODE={name}: {missing}; `make test-vm` runs every mode in a VM, and docs/ shows what they look like");
+    }
     Ok(mode)
 }
 
@@ -66,10 +66,7 @@ impl Stage {
         command.args(["--cluster-cidr", "10.244.0.0/16", "--control-socket"]).arg(self.socket());
         command.arg("--state-directory").arg(self.folder.join("state"));
         command.arg("--manifests").arg(self.folder.join("manifests"));
-        command.args(["--proxy-mode", &self.mode, "--iptables-min-sync-period=0s"]);
-        if self.mode != "nftables" {
-            command.arg("--sync-period=1s");
-        }
+        command.args(["--proxy-mode", self.mode.name(), "--min-sync-period=0s", "--sync-period=1s"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let started = self.lab.host(topology::NODE).run(|| command.spawn());
         started.with_context(|| format!("starting {}", self.binary.display()))

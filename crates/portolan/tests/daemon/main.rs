@@ -4,8 +4,11 @@
 mod changes;
 mod churn;
 mod commands;
+mod compatibility;
+mod dns;
 mod files;
 mod flows;
+mod foreign;
 mod iptables;
 mod life;
 mod names;

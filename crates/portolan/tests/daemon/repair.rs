@@ -48,7 +48,7 @@ fn what_is_not_ours_is_left_alone() {
     node.stop();
     let cleanup = node.plainly(&["cleanup"]);
     assert!(cleanup.status.success());
-    assert_eq!(String::from_utf8_lossy(&cleanup.stdout), "removed 2 tables named portolan\n");
+    assert_eq!(String::from_utf8_lossy(&cleanup.stdout), "removed table ip portolan\nremoved table ip6 portolan\n");
     assert_eq!(node.nft("list ruleset"), before);
     let again = node.plainly(&["cleanup"]);
     assert!(again.status.success() && String::from_utf8_lossy(&again.stdout).contains("nothing"));

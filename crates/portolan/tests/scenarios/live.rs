@@ -1,52 +1,47 @@
-//! A scenario with real packets: its objects programmed on the lab's node, its packets really sent.
+//! Scenarios with real packets: the objects are programmed on the lab's node, and the packets are sent.
 
-use portolan_dataplane::{Error, Reconciler, Trust, verify};
+use portolan_dataplane::{Change, Observe, Reconciler, Trust, render};
+use portolan_plan::Plan;
 use portolan_testkit::{Lab, PacketLine, Protocol, Scenario, topology};
 
 use crate::mode::Mode;
 
-/// The kernel is opened on a thread of the lab's node.
-pub(crate) fn check_packets<M: Mode>(
-    lab: &Lab,
-    scenario: &Scenario,
-    open: &(impl Fn() -> Result<M::Kernel, Error> + Sync),
-) -> Result<(), String> {
-    let kernel = lab.host(topology::NODE).run(open).map_err(|error| error.to_string())?;
-    let masquerade_bit = M::session(scenario).masquerade_bit;
-    check_steps(lab, scenario, &mut Reconciler::new(M::make(masquerade_bit), kernel))
-}
-
-/// Whatever the reconciler has programmed before is replaced.
+/// Programs each step and sends its packets. Returns the plan of the last step, which stays programmed.
 pub(crate) fn check_steps<M: Mode>(
     lab: &Lab,
     scenario: &Scenario,
     reconciler: &mut Reconciler<M, M::Kernel>,
-) -> Result<(), String> {
-    let node = lab.host(topology::NODE);
-    let mut session = M::session(scenario);
-    for (number, step) in (1..).zip(&scenario.steps) {
-        let plan = session.step(&scenario.name, &step.objects).clone();
-        node.run(|| reconciler.sync(&plan, Trust::Memory)).map_err(|error| format!("step {number}: {error}"))?;
-        let mode = M::make(session.masquerade_bit);
-        let difference =
-            node.run(|| verify(&mode, reconciler.kernel_mut(), &plan)).map_err(|error| error.to_string())?;
-        if !difference.is_empty() {
-            return Err(format!("step {number}: the kernel differs:\n{difference}"));
-        }
+) -> Result<Plan, String> {
+    let plans = M::plans(scenario, 1);
+    for (number, (step, plan)) in (1..).zip(scenario.steps.iter().zip(&plans)) {
+        program(lab, reconciler, plan).map_err(|error| format!("step {number}: {error}"))?;
         let packets: Vec<PacketLine> = step.packets.iter().map(M::adapted).collect();
         let packets = sendable(lab, scenario, &packets);
         lab.verify_all(&packets).map_err(|error| format!("step {number}: {error}"))?;
     }
-    Ok(())
+    Ok(plans.into_iter().next_back().unwrap_or_default())
 }
 
-/// All packets but those of a protocol that this kernel does not have; which ones is said, not hidden. `make test-vm` sends
-/// them.
+/// Syncs, and compares the kernel with the plan.
+pub(crate) fn program<M: Mode>(
+    lab: &Lab,
+    reconciler: &mut Reconciler<M, M::Kernel>,
+    plan: &Plan,
+) -> Result<(), String> {
+    let node = lab.host(topology::NODE);
+    let held = node.run(|| reconciler.sync(plan, Trust::Memory).and_then(|_| reconciler.kernel_mut().read()));
+    let held = held.map_err(|error| error.to_string())?;
+    let difference = Change::between(held, render(reconciler.dataplane(), plan));
+    if difference.is_empty() { Ok(()) } else { Err(format!("the kernel differs:\n{difference}")) }
+}
+
+/// All packets but those of a protocol that this kernel lacks; the output lists those. `make test-vm` sends them.
 fn sendable(lab: &Lab, scenario: &Scenario, packets: &[PacketLine]) -> Vec<PacketLine> {
-    let can_send = |line: &&PacketLine| line.protocol != Protocol::Sctp || lab.supports_sctp();
-    let sent: Vec<PacketLine> = packets.iter().filter(can_send).cloned().collect();
-    if sent.len() < packets.len() {
-        println!("{}: {} SCTP packets not sent: this kernel has no SCTP", scenario.name, packets.len() - sent.len());
+    let has_sctp = packets.iter().any(|line| line.protocol == Protocol::Sctp);
+    if !has_sctp || lab.supports_sctp() {
+        return packets.to_vec();
     }
+    let sent: Vec<PacketLine> = packets.iter().filter(|line| line.protocol != Protocol::Sctp).cloned().collect();
+    println!("{}: {} SCTP packets not sent: this kernel has no SCTP", scenario.name, packets.len() - sent.len());
     sent
 }

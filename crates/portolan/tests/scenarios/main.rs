@@ -1,13 +1,19 @@
 //! Every scenario file, four times: as golden objects, by the tracers, on a kernel that fails, and with real packets.
+//! Beside them, the scenarios against the recorded rules of kube-proxy.
 
+mod bench;
+mod legacy;
+mod likeness;
 mod live;
 mod mode;
+mod shadow;
 #[path = "../support/mod.rs"]
 mod support;
+mod takeover;
 
 use std::sync::Arc;
 
-use live::check_packets;
+use bench::check_on_bench;
 use mode::Mode;
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
@@ -17,25 +23,22 @@ use portolan_dataplane::tables::Variant;
 use portolan_dataplane::userspace::{Listeners, RelayLimits, Userspace, UserspaceKernel};
 use portolan_dataplane::{Change, Error, Reconciler, Trust, render};
 use portolan_plan::{Fate, Plan, Refusal, trace};
-use portolan_testkit::{Expected, Lab, PacketLine};
-use support::{Session, folder, for_each_scenario, packet};
+use portolan_testkit::{Expected, PacketLine, Scenario};
+use support::{check_all, folder, for_each_scenario, packet, scenarios};
 
 /// Only what the scenario's Services add to an empty node, so that each file shows its own point.
-fn golden_text<M: Mode>(session: &Session) -> String {
-    let mode = M::make(session.masquerade_bit);
-    let mut empty = session.plan.clone();
+fn golden_text<M: Mode>(scenario: &Scenario) -> String {
+    let mode = M::make(M::session(scenario).masquerade_bit);
+    let last = M::plans(scenario, 1).pop().unwrap_or_default();
+    let mut empty = last.clone();
     empty.services = Default::default();
-    Change::between(render(&mode, &empty), render(&mode, &session.plan)).to_string()
+    Change::between(render(&mode, &empty), render(&mode, &last)).to_string()
 }
 
 fn check_golden<M: Mode>() {
     let update = std::env::var_os("UPDATE_EXPECT").is_some();
     for_each_scenario(2, |scenario| {
-        let mut session = M::session(scenario);
-        for step in &scenario.steps {
-            session.step(&scenario.name, &step.objects);
-        }
-        let text = golden_text::<M>(&session);
+        let text = golden_text::<M>(scenario);
         let expected = scenario.golden.get(M::NAME).map_or("", String::as_str);
         if text == expected {
             return Ok(());
@@ -48,7 +51,7 @@ fn check_golden<M: Mode>() {
     });
 }
 
-/// One after the other, because they are written into the same files.
+/// One mode after the other, because their goldens are in the same files.
 #[test]
 fn objects_are_as_written() {
     check_golden::<Nftables>();
@@ -67,11 +70,9 @@ fn plan_and_objects_send_packets_as_written() {
 
 fn check_traces<M: Mode>() {
     for_each_scenario(2, |scenario| {
-        let mut session = M::session(scenario);
-        let mode = M::make(session.masquerade_bit);
+        let mode = M::make(M::session(scenario).masquerade_bit);
         let mut failures = Vec::new();
-        for step in &scenario.steps {
-            let plan = session.step(&scenario.name, &step.objects).clone();
+        for (step, plan) in scenario.steps.iter().zip(M::plans(scenario, 1)) {
             let objects = render(&mode, &plan);
             for line in &step.packets {
                 let line = &M::adapted(line);
@@ -119,18 +120,15 @@ fn a_failing_kernel_ends_up_right() {
 
 fn check_failing_kernel<M: Mode>() {
     for_each_scenario(2, |scenario| {
+        let masquerade_bit = M::session(scenario).masquerade_bit;
+        let plans = M::plans(scenario, 2);
+        let wanted: Vec<_> = plans.iter().map(|plan| render(&M::make(masquerade_bit), plan)).collect();
         for seed in 1..=3 {
-            let mut session = M::session(scenario);
-            let mode = M::make(session.masquerade_bit);
-            let mut reconciler = Reconciler::new(mode, FakeKernel::failing(10, seed * 7919));
-            for _ in 0..2 {
-                for step in &scenario.steps {
-                    let plan = session.step(&scenario.name, &step.objects).clone();
-                    sync_until_it_works(&mut reconciler, &plan)?;
-                    let wanted = render(reconciler.dataplane(), &plan);
-                    if reconciler.kernel_mut().objects != wanted {
-                        return Err(format!("seed {seed}: the kernel holds something else"));
-                    }
+            let mut reconciler = Reconciler::new(M::make(masquerade_bit), FakeKernel::failing(10, seed * 7919));
+            for (plan, wanted) in plans.iter().zip(&wanted) {
+                sync_until_it_works(&mut reconciler, plan)?;
+                if reconciler.kernel_mut().objects != *wanted {
+                    return Err(format!("seed {seed}: the kernel differs from the plan"));
                 }
             }
         }
@@ -144,41 +142,41 @@ fn sync_until_it_works<M: Mode>(reconciler: &mut Reconciler<M, FakeKernel<M>>, p
             return Ok(());
         }
     }
-    Err("a hundred tries were not enough".into())
+    Err("a hundred syncs failed".into())
 }
+
+/// Twice the processors of a small machine: a worker spends most of its time waiting for packets.
+const WORKERS: usize = 4;
 
 #[test]
 fn real_packets_go_as_written_in_nftables_mode() {
-    check_on_new_labs::<Nftables>(NftablesKernel::open);
+    check_packets::<Nftables>(scenarios(), NftablesKernel::open);
 }
 
 #[test]
 fn real_packets_go_as_written_in_iptables_mode() {
-    check_on_new_labs::<Iptables>(|| IptablesKernel::open(Variant::Nft));
+    check_packets::<Iptables>(scenarios(), || IptablesKernel::open(Variant::Nft));
 }
 
 #[test]
-fn real_packets_go_as_written_in_iptables_mode_of_old() {
-    check_on_new_labs::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
+fn real_packets_go_as_written_in_iptables_mode_with_legacy_tables() {
+    check_packets::<Iptables>(legacy::chosen(), || IptablesKernel::open(Variant::Legacy));
 }
 
 #[test]
 fn real_packets_go_as_written_in_userspace_mode() {
-    check_on_new_labs::<Userspace>(|| open_userspace(Variant::Nft));
+    check_packets::<Userspace>(scenarios(), || open_userspace(Variant::Nft));
 }
 
 #[test]
-fn real_packets_go_as_written_in_userspace_mode_of_old() {
-    check_on_new_labs::<Userspace>(|| open_userspace(Variant::Legacy));
+fn real_packets_go_as_written_in_userspace_mode_with_legacy_tables() {
+    check_packets::<Userspace>(legacy::chosen(), || open_userspace(Variant::Legacy));
 }
 
 fn open_userspace(variant: Variant) -> Result<UserspaceKernel, Error> {
     UserspaceKernel::open(variant, Arc::new(Listeners::open(RelayLimits::default())?))
 }
 
-fn check_on_new_labs<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
-    for_each_scenario(4, |scenario| {
-        let lab = Lab::new().map_err(|error| error.to_string())?;
-        check_packets::<M>(&lab, scenario, &open)
-    });
+fn check_packets<M: Mode>(scenarios: Vec<Scenario>, open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
+    check_all(scenarios, WORKERS, || None, |bench, scenario| check_on_bench::<M>(bench, scenario, &open));
 }

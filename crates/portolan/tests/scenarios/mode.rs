@@ -1,14 +1,14 @@
-//! The modes, each with the kernel that it is tried on.
+//! The modes under test, each with its kernel.
 
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::ipvs::{Ipvs, IpvsKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::userspace::{Userspace, UserspaceKernel};
 use portolan_dataplane::{Dataplane, Program};
-use portolan_plan::Limits;
-use portolan_testkit::{Expected, PacketLine, Protocol, Scenario};
+use portolan_plan::{Limits, Plan};
+use portolan_testkit::{Expected, PacketLine, Scenario};
 
-use crate::support::Session;
+use crate::support::{Session, facts};
 
 /// One mode, and its kernel.
 pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
@@ -26,10 +26,26 @@ pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
         session
     }
 
-    /// What a scenario's line means in this mode.
-    fn adapted(line: &PacketLine) -> PacketLine {
-        line.in_mode(Self::NAME)
+    /// The plan of each step of a scenario, with the steps played so many times.
+    fn plans(scenario: &Scenario, rounds: usize) -> Vec<Plan> {
+        let mut session = Self::session(scenario);
+        facts(scenario, rounds).iter().map(|snapshot| session.follow(snapshot).clone()).collect()
     }
+
+    /// What a scenario's line means in this mode: the fate that it gives for the mode, or the one for all modes.
+    fn adapted(line: &PacketLine) -> PacketLine {
+        let is_written = line.exceptions.iter().any(|(mode, _)| mode == Self::NAME);
+        let line = line.in_mode(Self::NAME);
+        if Self::LIMITS.relayed && !is_written { relayed(line) } else { line }
+    }
+}
+
+/// An endpoint sees a relayed connection come from the node.
+fn relayed(mut line: PacketLine) -> PacketLine {
+    if let Expected::Forward { masquerade, .. } = &mut line.expected {
+        *masquerade = true;
+    }
+    line
 }
 
 impl Mode for Nftables {
@@ -57,18 +73,6 @@ impl Mode for Userspace {
 
     fn make(_: u8) -> Self {
         Self
-    }
-
-    /// Whatever is relayed comes from the node, and SCTP is not relayed.
-    fn adapted(line: &PacketLine) -> PacketLine {
-        let expected = match (line.protocol, &line.expected) {
-            (Protocol::Sctp, Expected::Forward { .. }) => Expected::Reject("unsupported-protocol".into()),
-            (_, Expected::Forward { endpoints, .. }) => {
-                Expected::Forward { endpoints: endpoints.clone(), masquerade: true }
-            }
-            (_, other) => other.clone(),
-        };
-        PacketLine { expected, ..line.clone() }
     }
 }
 

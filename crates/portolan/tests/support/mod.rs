@@ -1,13 +1,14 @@
 //! Scenario files brought to life: their flags parsed, their objects planned.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use clap::Parser;
 use portolan::flags::{Cli, Command, RenderFlags};
 use portolan::host;
 use portolan::settings::QuestionSettings;
-use portolan_model::Protocol;
+use portolan_model::{Protocol, Snapshot};
 use portolan_plan::{Packet, Plan, PlanConfig, plan};
 use portolan_source::{Manifests, Options, State};
 use portolan_testkit::{PacketLine, Protocol as WireProtocol, Scenario, topology};
@@ -36,8 +37,19 @@ impl Session {
         Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit }
     }
 
-    /// Replaces the objects and plans anew. A scenario's own objects must all be good.
+    /// Replaces the objects and plans again. A scenario's own objects must all be good.
     pub(crate) fn step(&mut self, name: &str, objects: &str) -> &Plan {
+        let snapshot = self.read(name, objects);
+        self.follow(&snapshot)
+    }
+
+    /// Plans again, for facts that are read already.
+    pub(crate) fn follow(&mut self, snapshot: &Snapshot) -> &Plan {
+        self.plan = plan(snapshot, &self.plan, &self.config);
+        &self.plan
+    }
+
+    fn read(&mut self, name: &str, objects: &str) -> Snapshot {
         let report = match &mut self.manifests {
             Some(manifests) => manifests.set_text(objects),
             None => {
@@ -49,8 +61,7 @@ impl Session {
         assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
         let mut snapshot = self.manifests.as_ref().expect("just put there").snapshot();
         host::add_addresses(&mut snapshot, &node_addresses(), None);
-        self.plan = plan(&snapshot, &self.plan, &self.config);
-        &self.plan
+        snapshot
     }
 }
 
@@ -99,17 +110,57 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.into_iter().filter(|scenario| scenario.name.contains(&wanted)).collect()
 }
 
+/// What is read of a scenario so far: its steps, played again and again.
+struct Reader {
+    session: Session,
+    read: Vec<Snapshot>,
+}
+
+impl Reader {
+    fn of(scenario: &Scenario) -> Arc<Mutex<Reader>> {
+        static READERS: Mutex<BTreeMap<String, Arc<Mutex<Reader>>>> = Mutex::new(BTreeMap::new());
+        let mut readers = READERS.lock().expect("no test panics with it");
+        let reader = || Arc::new(Mutex::new(Reader { session: Session::new(scenario), read: Vec::new() }));
+        readers.entry(scenario.name.clone()).or_insert_with(reader).clone()
+    }
+
+    fn facts(&mut self, scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
+        let count = rounds * scenario.steps.len();
+        for step in scenario.steps.iter().cycle().take(count).skip(self.read.len()) {
+            self.read.push(self.session.read(&scenario.name, &step.objects));
+        }
+        self.read[..count].to_vec()
+    }
+}
+
+/// The facts of each step of a scenario, with the steps played so many times. They are the same in every mode, and
+/// reading YAML is most of the work of a test without a kernel, so they are read once for all tests of a program.
+pub(crate) fn facts(scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
+    Reader::of(scenario).lock().expect("every scenario can be read").facts(scenario, rounds)
+}
+
 /// Runs a check on every scenario, several at a time, and reports all that fail.
 pub(crate) fn for_each_scenario(workers: usize, check: impl Fn(&Scenario) -> Result<(), String> + Sync) {
-    let queue = Mutex::new(scenarios());
-    let total = queue.lock().expect("unused yet").len();
+    check_all(scenarios(), workers, || (), |(), scenario| check(scenario));
+}
+
+/// The same for some scenarios, with a state that each worker keeps from one scenario to the next.
+pub(crate) fn check_all<S>(
+    scenarios: Vec<Scenario>,
+    workers: usize,
+    state: impl Fn() -> S + Sync,
+    check: impl Fn(&mut S, &Scenario) -> Result<(), String> + Sync,
+) {
+    let total = scenarios.len();
     assert!(total > 0, "no scenario of that name in {}", folder().display());
+    let queue = Mutex::new(scenarios);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
+                let mut state = state();
                 while let Some(scenario) = { queue.lock().expect("no check panics with it").pop() } {
-                    if let Err(failure) = check(&scenario) {
+                    if let Err(failure) = check(&mut state, &scenario) {
                         failures.lock().expect("no check panics with it").push(format!("{}: {failure}", scenario.name));
                     }
                 }

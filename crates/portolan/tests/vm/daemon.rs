@@ -1,4 +1,4 @@
-//! The program itself in ipvs mode: asked, changed to other modes and back under traffic.
+//! The daemon in ipvs mode: queries, repair, and changes to other modes and back under traffic.
 
 use std::fs;
 
@@ -13,8 +13,9 @@ const WEB: &str = "10.96.0.10:80";
 const NODE_PORT: &str = "192.168.50.1:30080";
 const PER_SECOND: u32 = 20;
 
-/// Nodes start in the first mode.
-const CHANGES: [&str; 5] = ["nftables", "ipvs", "iptables", "ipvs", "nftables"];
+const MODES: [&str; 4] = ["nftables", "iptables", "userspace", "ipvs"];
+/// From each other mode to ipvs and back; the node starts in the first. The changes among the others run on the host.
+const CHANGES: [&str; 7] = ["nftables", "ipvs", "iptables", "ipvs", "userspace", "ipvs", "nftables"];
 
 fn write_mode(node: &Node, mode: &str) {
     let text = format!(
@@ -37,18 +38,19 @@ fn shown(node: &Node, words: &str) -> String {
     node.lab.host("node-a").command(&words).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// How a mode shows, whatever else there is.
+/// Whether the rules of a mode are there, whatever else is.
 fn serves(node: &Node, mode: &str) -> bool {
     match mode {
         "nftables" => shown(node, "nft list tables").contains("ip portolan"),
         "iptables" => shown(node, "iptables-nft-save -t nat").contains(":KUBE-SEP-"),
+        "userspace" => shown(node, "iptables-nft-save -t nat").contains(":KUBE-PORTALS-CONTAINER"),
         _ => shown(node, "iptables-nft-save -t nat").contains(":KUBE-LOAD-BALANCER "),
     }
 }
 
 #[test]
 fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
-    // Nothing else runs meanwhile: a processor that stands still between two hooks lets a packet see half of each mode.
+    // No other test runs meanwhile: a processor that stalls between two hooks lets a packet see half of each mode.
     let _alone = lab();
     let mut node = Node::new();
     node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
@@ -65,7 +67,7 @@ fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
         let before = load.opened();
         write_mode(&node, mode);
         until("the new mode's rules are there, and no others", || {
-            ["nftables", "iptables", "ipvs"].iter().all(|it| serves(&node, it) == (it == mode))
+            MODES.iter().all(|it| serves(&node, it) == (it == mode))
         });
         node.settle();
         until("connections are made", || load.opened() > before + 20);
@@ -78,6 +80,22 @@ fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
     drop(lasting);
 }
 
+/// What IPVS sends to an endpoint passes the output hook, though the packet came from elsewhere.
+fn check_firewall(node: &Node) {
+    node.nft("add table ip fw");
+    node.nft("add chain ip fw out { type filter hook output priority filter ; }");
+    node.nft("add rule ip fw out ip saddr 10.244.1.4 tcp dport 8080 drop");
+    let answer = node.ask(&["explain", "10.244.1.4", WEB]);
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert_eq!(answer.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("table ip fw, chain out, handle") && text.contains("ip saddr 10.244.1.4 tcp dport 8080 drop"),
+        "{text}"
+    );
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "silent");
+    node.nft("delete table ip fw");
+}
+
 #[test]
 fn the_daemon_answers_and_repairs_in_ipvs_mode() {
     let mut node = Node::new();
@@ -88,14 +106,15 @@ fn the_daemon_answers_and_repairs_in_ipvs_mode() {
     assert!(shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} lc")));
     let answer = node.ask(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert!(text.contains("virtual server TCP 10.96.0.10:80"), "{text}");
+    assert!(answer.status.success() && text.contains("virtual server TCP 10.96.0.10:80"), "{text}");
+    check_firewall(&node);
 
     write_service(&node, "portolan.io/scheduler: sh");
     until("the Service has its own scheduler", || shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} sh")));
     shown(&node, "ipvsadm -D -t 10.96.0.10:80");
     shown(&node, "ipset flush KUBE-CLUSTER-IP");
     shown(&node, "ip address del 10.96.0.10/32 dev kube-ipvs0");
-    until("what somebody deleted is there again", || {
+    until("deleted objects are repaired", || {
         shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} sh"))
             && shown(&node, "ip address show kube-ipvs0").contains("10.96.0.10/32")
             && shown(&node, "ipset list KUBE-CLUSTER-IP").contains("10.96.0.10,tcp:80")

@@ -22,7 +22,7 @@ fn real_packets_go_as_written_in_ipvs_mode() {
     for scenario in scenarios() {
         let wanted = Ipvs::session(&scenario).masquerade_bit;
         if wanted != bit {
-            reconciler.respell(Ipvs::make(wanted));
+            reconciler.use_dataplane(Ipvs::make(wanted));
             bit = wanted;
         }
         let outcome = check_steps(&lab, &scenario, &mut reconciler);

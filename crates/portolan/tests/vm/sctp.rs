@@ -1,14 +1,14 @@
 //! SCTP with real packets.
 
-use portolan_dataplane::Error;
 use portolan_dataplane::iptables::{Iptables, IptablesKernel};
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::peers::cleanup_everything;
 use portolan_dataplane::tables::Variant;
+use portolan_dataplane::{Error, Reconciler};
 use portolan_testkit::{Protocol, Scenario, topology};
 
 use crate::lab;
-use crate::live::check_packets;
+use crate::live::check_steps;
 use crate::mode::Mode;
 use crate::support::scenarios;
 
@@ -36,7 +36,9 @@ fn check<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
     // Other tests use the same lab.
     node.run(cleanup_everything);
     for scenario in with_sctp {
-        check_packets::<M>(&lab, &scenario, &open)
+        let kernel = node.run(&open).unwrap_or_else(|error| panic!("{}: {error}", M::NAME));
+        let mut reconciler = Reconciler::new(M::make(M::session(&scenario).masquerade_bit), kernel);
+        check_steps(&lab, &scenario, &mut reconciler)
             .unwrap_or_else(|failure| panic!("{}, {}: {failure}", M::NAME, scenario.name));
     }
     let report = node.run(cleanup_everything);

@@ -12,7 +12,7 @@ use portolan_model::{
     Conditions, Family, Node, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
     Snapshot,
 };
-use portolan_plan::{AddressSelector, DetectLocal, Plan, PlanConfig, plan};
+use portolan_plan::{AddressSelector, DetectLocal, Limits, Plan, PlanConfig, plan};
 use portolan_testkit::{Answer, Lab, LongConnection, Protocol as Wire, Source, topology};
 
 use crate::support::node_addresses;
@@ -39,7 +39,7 @@ impl<'a> World<'a> {
         let config = PlanConfig {
             detect_local: DetectLocal::ClusterRange(vec!["10.244.0.0/16".parse().expect("a range")]),
             node_port_addresses: vec![AddressSelector::Range("192.168.0.0/16".parse().expect("a range"))],
-            virtual_servers: true,
+            limits: Limits { virtual_servers: true, ..Limits::default() },
             ..PlanConfig::default()
         };
         let reconciler = Reconciler::new(Ipvs::new(14, scheduler), kernel);

@@ -1,14 +1,18 @@
-//! Where the API server is and who we are to it: a kubeconfig file, `--master`, or what every pod is given.
+//! The address of the API server and the credentials for it: a kubeconfig file, `--master`, or the pod's service account.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use kube_client::Config;
-use kube_client::config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig};
-use kube_client::config::{NamedAuthInfo, NamedCluster, NamedContext};
+use http::{HeaderMap, Uri};
+use jiff::Timestamp;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::error::AccessError;
+use super::kubeconfig::{self, Cluster, Selected, User};
+use super::{exec, headers, tls};
 
 /// Where a pod finds its service account.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -21,7 +25,7 @@ pub(super) struct Credentials {
     pub(super) in_cluster: InCluster,
 }
 
-/// What the kubelet tells a pod.
+/// What the kubelet gives to a pod.
 #[derive(Clone, Debug)]
 pub struct InCluster {
     pub host: Option<String>,
@@ -39,36 +43,68 @@ impl InCluster {
     }
 }
 
+/// Everything that a connection needs. Not `Debug`: it holds secrets.
+pub(super) struct Login {
+    pub(super) server: Uri,
+    /// None for plain HTTP.
+    pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    pub(super) headers: HeaderMap,
+    /// A plugin has issued this, which may end without any file changing.
+    pub(super) is_from_plugin: bool,
+    pub(super) expires: Option<Timestamp>,
+}
+
 impl Credentials {
-    /// Reads everything anew. Files that the kubeconfig names must be there; plugins are not run yet.
-    pub(super) async fn load(&self) -> Result<Config, AccessError> {
-        let kubeconfig = self.kubeconfig()?;
-        let options = KubeConfigOptions::default();
-        let mut config =
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| self.unusable(error))?;
-        if let Some(path) = config.auth_info.token_file.take() {
-            config.auth_info.token = Some(read_token(Path::new(&path))?.into());
-        }
-        Ok(config)
-    }
-
-    /// Everything in the form of a kubeconfig, whose paths are absolute.
-    pub(super) fn kubeconfig(&self) -> Result<Kubeconfig, AccessError> {
-        let mut kubeconfig = match (&self.kubeconfig, &self.master) {
-            (Some(path), _) => Kubeconfig::read_from(path).map_err(|error| self.unusable(error))?,
-            (None, Some(_)) => kubeconfig(Cluster::default(), AuthInfo::default()),
-            (None, None) => self.in_cluster()?,
+    /// Reads every file again and runs the plugin if there is one, which may take its time.
+    pub(super) fn load(&self) -> Result<Login, AccessError> {
+        let selected = self.selected()?;
+        let server = server(&selected)?;
+        let authority = tls::authority(&selected)?;
+        let plugin = selected.user.exec.as_ref().filter(|_| !headers::has_own_authorization(&selected.user));
+        let issued = plugin.map(|exec| exec::run(&selected, exec, authority.as_deref())).transpose()?;
+        let is_from_plugin = issued.is_some();
+        let issued = issued.unwrap_or_default();
+        let tls = match server.scheme_str() {
+            Some("https") => {
+                let config = tls::client_config(&selected, authority.as_deref(), &issued)?;
+                Some((Arc::new(config), tls::server_name(&selected, host(&server))?))
+            }
+            _ => None,
         };
-        refuse_proxies(&kubeconfig)?;
-        for cluster in kubeconfig.clusters.iter_mut().filter(|_| self.master.is_some()) {
-            let cluster = cluster.cluster.get_or_insert_default();
-            cluster.server = self.master.as_deref().map(with_scheme);
-        }
-        Ok(kubeconfig)
+        let headers = headers::headers(&selected, &issued)?;
+        Ok(Login { server, tls, headers, is_from_plugin, expires: issued.expires })
     }
 
-    fn in_cluster(&self) -> Result<Kubeconfig, AccessError> {
-        let InCluster { host: Some(host), port: Some(port), service_account } = &self.in_cluster else {
+    pub(super) fn has_plugin(&self) -> bool {
+        self.selected().is_ok_and(|selected| selected.user.exec.is_some())
+    }
+
+    /// The cluster and the user, without the files that they name.
+    pub(super) fn selected(&self) -> Result<Selected, AccessError> {
+        let mut selected = match (&self.kubeconfig, &self.master) {
+            (Some(path), _) => kubeconfig::read(path)?,
+            (None, Some(_)) => Selected { place: "--master".to_owned(), ..Selected::default() },
+            (None, None) => self.in_cluster.selected()?,
+        };
+        if let Some(master) = &self.master {
+            selected.cluster.server = Some(with_scheme(master));
+        }
+        Ok(selected)
+    }
+
+    /// A number that changes when any of the files does. A file that cannot be read counts as empty.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut read = |path: &Path| std::fs::read(path).unwrap_or_default().hash(&mut hasher);
+        self.kubeconfig.iter().for_each(|path| read(path));
+        self.selected().iter().flat_map(Selected::files).for_each(|path| read(&path));
+        hasher.finish()
+    }
+}
+
+impl InCluster {
+    fn selected(&self) -> Result<Selected, AccessError> {
+        let Self { host: Some(host), port: Some(port), service_account } = self else {
             return Err(AccessError::NotInCluster);
         };
         let token = service_account.join("token");
@@ -81,66 +117,31 @@ impl Credentials {
             certificate_authority: Some(text(&service_account.join("ca.crt"))),
             ..Cluster::default()
         };
-        Ok(kubeconfig(cluster, AuthInfo { token_file: Some(text(&token)), ..AuthInfo::default() }))
-    }
-
-    fn unusable(&self, error: kube_client::config::KubeconfigError) -> AccessError {
-        let place = self.kubeconfig.as_ref().map(|path| format!("kubeconfig {}", path.display()));
-        let place = place.unwrap_or_else(|| self.in_cluster.service_account.display().to_string());
-        AccessError::Unusable { place, source: Box::new(error) }
-    }
-
-    /// A number that changes when any of the files does. A file that cannot be read counts as empty.
-    pub(super) fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let mut read = |path: &Path| std::fs::read(path).unwrap_or_default().hash(&mut hasher);
-        self.kubeconfig.iter().for_each(|path| read(path));
-        let files = self.kubeconfig().map(|kubeconfig| named_files(&kubeconfig)).unwrap_or_default();
-        files.iter().for_each(|path| read(Path::new(path)));
-        hasher.finish()
+        let user = User { token_file: Some(text(&token)), ..User::default() };
+        let place = format!("service account {}", service_account.display());
+        Ok(Selected { place, cluster, user, ..Selected::default() })
     }
 }
 
-/// The file is read at every attempt, so nobody else need watch it.
-fn read_token(path: &Path) -> Result<String, AccessError> {
-    let token = std::fs::read_to_string(path).map_err(|source| AccessError::Token { path: path.into(), source })?;
-    match token.trim() {
-        "" => Err(AccessError::EmptyToken { path: path.into() }),
-        token => Ok(token.to_owned()),
+fn server(selected: &Selected) -> Result<Uri, AccessError> {
+    let failed = |reason: String| selected.cluster_field("server", reason);
+    let server = selected.cluster.server.as_ref().ok_or_else(|| failed("is not set".to_owned()))?;
+    let uri: Uri = with_scheme(server).parse().map_err(|error| failed(format!("{server:?}: {error}")))?;
+    match uri.scheme_str() {
+        Some("http" | "https") if !host(&uri).is_empty() => Ok(uri),
+        _ => Err(failed(format!("{server:?} is no address such as https://192.0.2.1:6443"))),
     }
 }
 
-/// Every file that a kubeconfig refers to.
-fn named_files(kubeconfig: &Kubeconfig) -> Vec<String> {
-    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
-    let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());
-    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
-    let of_users = users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]);
-    authorities.chain(of_users.flatten().cloned()).collect()
+/// Without the brackets of an IPv6 address.
+pub(super) fn host(server: &Uri) -> &str {
+    let host = server.host().unwrap_or_default();
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// A kubeconfig of one cluster and one user.
-fn kubeconfig(cluster: Cluster, user: AuthInfo) -> Kubeconfig {
-    let name = || "portolan".to_owned();
-    let context = Context { cluster: name(), user: Some(name()), ..Context::default() };
-    Kubeconfig {
-        clusters: vec![NamedCluster { name: name(), cluster: Some(cluster), ..Default::default() }],
-        auth_infos: vec![NamedAuthInfo { name: name(), auth_info: Some(user), ..Default::default() }],
-        contexts: vec![NamedContext { name: name(), context: Some(context), ..Default::default() }],
-        current_context: Some(name()),
-        ..Kubeconfig::default()
-    }
-}
-
-fn refuse_proxies(kubeconfig: &Kubeconfig) -> Result<(), AccessError> {
-    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
-    let proxy = clusters.filter_map(|cluster| cluster.proxy_url.clone()).find(|url| !url.is_empty());
-    proxy.map_or(Ok(()), |url| Err(AccessError::Proxy { url }))
-}
-
-/// `host:port` means plain HTTP there, as it does to kubectl.
-fn with_scheme(master: &str) -> String {
-    if master.contains("://") { master.to_owned() } else { format!("http://{master}") }
+/// `host:port` means plain HTTP, as for kubectl.
+fn with_scheme(server: &str) -> String {
+    if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
 }
 
 fn text(path: &Path) -> String {

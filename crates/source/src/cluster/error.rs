@@ -1,4 +1,4 @@
-//! Why there is no connection to the API server.
+//! Why the API server cannot be reached, and what to do about it.
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -6,28 +6,25 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     #[error(
-        "no API server is configured: set --kubeconfig or --master, or run in a pod, where KUBERNETES_SERVICE_HOST and \
-         KUBERNETES_SERVICE_PORT are set"
+        "no API server is configured: neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST and \
+         KUBERNETES_SERVICE_PORT are not set, so this is no pod; set --kubeconfig"
     )]
     NotInCluster,
     #[error(
-        "this pod has no service account token at {token}; set automountServiceAccountToken, or use --kubeconfig",
+        "this pod has no service account token at {token}; set automountServiceAccountToken, or set --kubeconfig",
         token = token.display()
     )]
     NoServiceAccount { token: PathBuf },
-    #[error("cannot read the token in {path}: {source}", path = path.display())]
-    Token { path: PathBuf, source: std::io::Error },
-    #[error("the token file {path} is empty", path = path.display())]
-    EmptyToken { path: PathBuf },
-    #[error("proxy-url {url:?} in the kubeconfig is not supported: the API server must be reachable without a proxy")]
-    Proxy { url: String },
-    #[error("cannot use {place}: {chain}", chain = chain(source.as_ref()))]
-    Unusable { place: String, source: Box<kube_client::config::KubeconfigError> },
-    #[error("cannot prepare the connection to {server}: {chain}{hint}", chain = chain(source.as_ref()), hint = hint(source.as_ref()))]
-    Client { server: String, source: Box<kube_client::Error> },
+    /// `place` is a kubeconfig file or a service account, `field` is spelled as `kubectl config set` takes it.
+    #[error("{place}: {field}: {reason}")]
+    Field { place: String, field: String, reason: String },
+    #[error("{place}: {reason}")]
+    File { place: String, reason: String },
+    #[error("cannot prepare the connection to the API server: {reason}")]
+    Interrupted { reason: String },
 }
 
-/// An error with its causes, without repetition.
+/// An error and its causes, each once.
 pub(super) fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -41,21 +38,21 @@ pub(super) fn chain(error: &dyn StdError) -> String {
     text
 }
 
-/// What to do about the most frequent failures.
-pub(super) fn hint(error: &dyn StdError) -> &'static str {
-    let text = chain(error).to_ascii_lowercase();
+/// Advice for the most frequent failures.
+pub(super) fn hint(failure: &str) -> &'static str {
+    let text = failure.to_ascii_lowercase();
     match text.as_str() {
         _ if text.contains("expired") && text.contains("certificate") => {
             " (renew the certificate; credential files are read again at every attempt)"
         }
         _ if text.contains("notvalidyet") || text.contains("not valid yet") => {
-            " (the certificate is not valid yet: check the clock of this machine)"
+            " (check the clock of this machine: the certificate is not valid yet)"
         }
         _ if text.contains("unknownissuer") => {
             " (certificate-authority in the kubeconfig, or ca.crt of the service account, is not the one that signed the \
              server's certificate)"
         }
-        _ if text.contains("refused") => " (check that the API server is running at this address)",
+        _ if text.contains("refused") => " (check that the API server runs and that its address is right)",
         _ => "",
     }
 }

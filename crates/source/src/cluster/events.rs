@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use kube_client::client::Body;
+use http_body_util::Full;
 use portolan_model::ServiceName;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -98,10 +97,10 @@ pub(super) async fn write(shared: Arc<Shared>, mut events: mpsc::Receiver<Value>
 
 async fn post(shared: &Shared, event: &Value) -> Result<(), String> {
     let namespace = event["metadata"]["namespace"].as_str().unwrap_or("default");
-    let request = Request::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"))
+    let request = http::Request::post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"))
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json")
-        .body(Body::from(event.to_string().into_bytes()));
+        .body(Full::from(event.to_string()));
     let response = shared.access.send(request.map_err(|error| error.to_string())?).await?;
     if response.status().is_success() { Ok(()) } else { Err(response.status().to_string()) }
 }

@@ -5,16 +5,23 @@
 //! back, the snapshot changes by exactly what changed meanwhile.
 
 mod access;
+mod base64;
+mod client;
 mod credentials;
+mod dial;
 pub(crate) mod error;
 mod events;
+mod exec;
 mod facts;
+mod headers;
+mod kubeconfig;
 mod options;
 mod pace;
 mod request;
 mod resource;
 mod shared;
 mod state;
+mod tls;
 mod tuning;
 mod watcher;
 mod wire;
@@ -81,7 +88,7 @@ impl Cluster {
     ) -> Result<Self, Error> {
         let ClusterOptions { node_name, kubeconfig, master, content_type, qps, burst, names } = options;
         let credentials = Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone() };
-        credentials.kubeconfig()?;
+        credentials.selected()?;
         let access = Access::new(credentials, Throttle::new(qps, burst), &tuning);
         let shared =
             Arc::new(Shared::new(tuning, access, Facts::new(&node_name, names, SystemTime::now()), Box::new(notify)));

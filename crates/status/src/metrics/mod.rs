@@ -1,12 +1,12 @@
 //! The metrics, and the methods by which the rest of the program updates them.
 
 mod generic;
-mod iptables;
 mod kube_proxy;
 mod own;
 mod process;
 mod registry;
 mod relay;
+mod rules;
 mod scrape;
 mod text;
 
@@ -18,9 +18,9 @@ use portolan_model::Family;
 
 use crate::clock::Clock;
 use generic::GenericMetrics;
-use iptables::IptablesMetrics;
 use kube_proxy::KubeProxyMetrics;
 use own::OwnMetrics;
+use rules::RuleMetrics;
 
 pub use registry::{Descriptor, Kind, Registry};
 pub use scrape::BeforeScrape;
@@ -60,7 +60,7 @@ pub struct Metrics {
     slis_checks: registry::Metric,
     clock: Clock,
     kube_proxy: KubeProxyMetrics,
-    iptables: IptablesMetrics,
+    rules: RuleMetrics,
     own: OwnMetrics,
     generic: GenericMetrics,
     /// When each watch was connected, as of the last scrape.
@@ -71,14 +71,14 @@ impl Metrics {
     pub fn new(build: &Build, clock: Clock) -> Self {
         let mut registry = Registry::default();
         let kube_proxy = KubeProxyMetrics::register(&mut registry);
-        let iptables = IptablesMetrics::register(&mut registry);
+        let rules = RuleMetrics::register(&mut registry);
         let own = OwnMetrics::register(&mut registry);
         let generic = GenericMetrics::register(&mut registry);
         let mut slis = Registry::default();
         let (slis_check, slis_checks) = register_slis(&mut slis);
         let connections = Mutex::default();
         let metrics =
-            Self { registry, slis, slis_check, slis_checks, clock, kube_proxy, iptables, own, generic, connections };
+            Self { registry, slis, slis_check, slis_checks, clock, kube_proxy, rules, own, generic, connections };
         metrics.set_build(build);
         metrics
     }

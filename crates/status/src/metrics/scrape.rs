@@ -82,7 +82,7 @@ impl Scrape {
             Ok(sample) => {
                 self.metrics.own.traffic_read.set(&[], now.wall_seconds());
                 self.metrics.own.traffic_pairs.set(&[], sample.pairs as f64);
-                self.metrics.iptables.note_counters(&sample);
+                self.metrics.rules.note_counters(&sample);
                 self.metrics.own.relay.carried.set(&[], sample.carried as f64);
                 self.metrics.own.traffic_full.set(&[], f64::from(u8::from(sample.is_full)));
                 cache.traffic.update(sample);

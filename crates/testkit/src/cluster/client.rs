@@ -1,17 +1,17 @@
 //! A small client of the API server, for tests: objects are JSON, and calls return when the server has answered.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use http::Request;
-use kube_client::config::{KubeConfigOptions, Kubeconfig};
-use kube_client::{Client as Connection, Config, Error as ConnectionError};
+use rustls::ClientConfig;
 use serde_json::Value;
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
 
-use super::SERVER_HOST;
+use super::kubeconfig::Identity;
 use super::path::{folder_of, path_of};
+use super::wire::{Answer, Wire, trusting};
+use super::{SERVER_ADDRESS, SERVER_HOST, SERVER_PORT};
 use crate::error::Error;
 use crate::lab::Lab;
 
@@ -21,17 +21,27 @@ const TOGETHER: usize = 16;
 /// Speaks to the API server from the server's own host, so that it is never cut off.
 pub struct Client {
     lab: Arc<Lab>,
-    runtime: Runtime,
-    connection: Connection,
+    server: Server,
+}
+
+struct Server {
+    address: SocketAddr,
+    config: Arc<ClientConfig>,
+    token: &'static str,
+}
+
+struct Request {
+    method: &'static str,
+    path: String,
+    body: String,
 }
 
 impl Client {
-    pub(super) fn open(lab: &Arc<Lab>, kubeconfig: &Path) -> Result<Client, Error> {
-        let unusable = |reason: String| Error::Kubeconfig { path: kubeconfig.to_owned(), reason };
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| unusable(error.to_string()))?;
-        let connection = runtime.block_on(connect(kubeconfig)).map_err(|error| unusable(error.to_string()))?;
-        Ok(Client { lab: lab.clone(), runtime, connection })
+    /// `authority` is the certificate that the server has signed for itself.
+    pub(super) fn open(lab: &Arc<Lab>, identity: Identity, authority: &Path) -> Result<Client, Error> {
+        let config = trusting(authority).map_err(|reason| Error::Authority { path: authority.to_owned(), reason })?;
+        let address = SocketAddr::new(SERVER_ADDRESS.parse().expect("an address"), SERVER_PORT);
+        Ok(Client { lab: lab.clone(), server: Server { address, config, token: identity.token() } })
     }
 
     pub fn get(&self, path: &str) -> Result<Value, Error> {
@@ -76,61 +86,72 @@ impl Client {
         self.send_all(paths.iter().map(|path| request("DELETE", path, "")).collect())
     }
 
-    /// Whether the server says that it is ready for work.
+    /// Whether the server reports that it is ready for work.
     pub(super) fn is_ready(&self) -> bool {
-        let asked = || self.runtime.block_on(self.connection.request_text(request("GET", "/readyz", "")));
-        self.lab.host(SERVER_HOST).run(asked).is_ok_and(|answer| answer == "ok")
+        let asked =
+            || self.server.dial().and_then(|mut wire| self.server.exchange(&mut wire, &request("GET", "/readyz", "")));
+        self.lab.host(SERVER_HOST).run(asked).is_ok_and(|answer| answer.code == 200 && answer.body == b"ok")
     }
 
-    fn send(&self, request: Request<Vec<u8>>) -> Result<Value, Error> {
-        let answer = || self.runtime.block_on(call(self.connection.clone(), request));
-        self.lab.host(SERVER_HOST).run(answer)
+    fn send(&self, request: Request) -> Result<Value, Error> {
+        self.lab.host(SERVER_HOST).run(|| self.server.call(&mut None, &request))
     }
 
-    /// A connection belongs to the namespace of the thread that opens it, so all the work is done on one inside.
-    fn send_all(&self, requests: Vec<Request<Vec<u8>>>) -> Result<(), Error> {
-        self.lab.host(SERVER_HOST).run(|| self.runtime.block_on(call_all(&self.connection, requests)))
+    fn send_all(&self, requests: Vec<Request>) -> Result<(), Error> {
+        self.lab.host(SERVER_HOST).run(|| self.server.call_all(requests))
     }
 }
 
-async fn connect(kubeconfig: &Path) -> Result<Connection, Box<dyn std::error::Error>> {
-    let file = Kubeconfig::read_from(kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    Ok(Connection::try_from(config)?)
-}
+impl Server {
+    fn dial(&self) -> std::io::Result<Wire> {
+        Wire::open(&self.config, self.address)
+    }
 
-async fn call_all(connection: &Connection, requests: Vec<Request<Vec<u8>>>) -> Result<(), Error> {
-    let mut under_way = JoinSet::new();
-    for request in requests {
-        if under_way.len() >= TOGETHER {
-            finish(under_way.join_next().await)?;
+    /// Uses the connection that is there, or opens it.
+    fn call(&self, wire: &mut Option<Wire>, request: &Request) -> Result<Value, Error> {
+        let what = || format!("{} {}", request.method, request.path);
+        let unanswered = |reason: String| Error::Unanswered { what: what(), reason };
+        let opened = wire.take().map_or_else(|| self.dial(), Ok).map_err(|error| unanswered(error.to_string()))?;
+        let answer = self.exchange(wire.insert(opened), request).map_err(|error| unanswered(error.to_string()))?;
+        let value: Value = serde_json::from_slice(&answer.body).map_err(|error| unanswered(error.to_string()))?;
+        if (200..300).contains(&answer.code) {
+            return Ok(value);
         }
-        under_way.spawn(call(connection.clone(), request));
+        let reason = value["message"].as_str().unwrap_or_default().to_owned();
+        Err(Error::Refused { what: what(), code: answer.code, reason })
     }
-    while !under_way.is_empty() {
-        finish(under_way.join_next().await)?;
+
+    fn exchange(&self, wire: &mut Wire, request: &Request) -> std::io::Result<Answer> {
+        let Request { method, path, body } = request;
+        let kind = if *method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let (address, token) = (self.address, self.token);
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Type: {kind}\r\n"
+        );
+        wire.exchange(&head, body)
     }
-    Ok(())
+
+    /// Threads that are started in a network namespace stay in it. The first failure ends the work.
+    fn call_all(&self, requests: Vec<Request>) -> Result<(), Error> {
+        let queue = Mutex::new(VecDeque::from(requests));
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let work = || {
+            let mut wire = None;
+            while let Some(request) = next() {
+                self.call(&mut wire, &request)?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..TOGETHER).map(|_| scope.spawn(work)).collect();
+            let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            workers.into_iter().map(join).collect()
+        })
+    }
 }
 
-fn finish(done: Option<Result<Result<Value, Error>, tokio::task::JoinError>>) -> Result<(), Error> {
-    match done {
-        Some(Ok(answer)) => answer.map(drop),
-        Some(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
-        None => Ok(()),
-    }
-}
-
-async fn call(connection: Connection, request: Request<Vec<u8>>) -> Result<Value, Error> {
-    let what = format!("{} {}", request.method(), request.uri());
-    connection.request(request).await.map_err(|error| match error {
-        ConnectionError::Api(status) => Error::Refused { what, code: status.code, reason: status.message },
-        error => Error::Unanswered { what, reason: error.to_string() },
-    })
-}
-
-fn request(method: &str, path: &str, body: &str) -> Request<Vec<u8>> {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let request = Request::builder().method(method).uri(path).header("Content-Type", kind);
-    request.body(body.as_bytes().to_vec()).expect("the tests' own paths are right")
+fn request(method: &'static str, path: &str, body: &str) -> Request {
+    Request { method, path: path.to_owned(), body: body.to_owned() }
 }

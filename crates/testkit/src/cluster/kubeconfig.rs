@@ -34,7 +34,7 @@ impl Identity {
         }
     }
 
-    fn token(self) -> &'static str {
+    pub(super) fn token(self) -> &'static str {
         match self {
             Identity::Admin => "token-of-admin",
             Identity::KubeProxy => "token-of-kube-proxy",

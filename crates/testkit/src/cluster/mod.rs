@@ -9,6 +9,7 @@ mod path;
 mod program;
 mod register;
 mod store;
+mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,10 @@ use crate::lab::Lab;
 /// The host that the control plane runs on.
 const SERVER_HOST: &str = "node-b";
 const SERVER_ADDRESS: &str = "192.168.50.2";
+const SERVER_PORT: u16 = 6443;
 pub const SERVER: &str = "https://192.168.50.2:6443";
+/// The certificate that the API server signs for itself, in the folder of the control plane.
+const AUTHORITY: &str = "certificates/apiserver.crt";
 /// Where ClusterIPs come from.
 pub const SERVICE_RANGES: &str = "10.96.0.0/16,fd00:10:96::/112";
 /// About seven seconds when nothing else runs; a busy machine must not fail what is only late.
@@ -54,8 +58,9 @@ impl ControlPlane {
         write_credentials(folder.path())?;
         let etcd = start_etcd(lab, folder.path())?;
         let mut api_server = start_api_server(lab, folder.path())?;
-        api_server.wait_until(READY_WITHIN, || folder.path().join("certificates/apiserver.crt").exists())?;
-        let client = Client::open(lab, &folder.path().join(Identity::Admin.file()))?;
+        let authority = folder.path().join(AUTHORITY);
+        api_server.wait_until(READY_WITHIN, || authority.exists())?;
+        let client = Client::open(lab, Identity::Admin, &authority)?;
         api_server.wait_until(READY_WITHIN, || client.is_ready())?;
         hide_own_service(&mut api_server, &client)?;
         Ok(ControlPlane {
@@ -80,7 +85,7 @@ impl ControlPlane {
 
     /// A client with somebody else's rights.
     pub fn client_of(&self, identity: Identity) -> Result<Client, Error> {
-        Client::open(&self.lab, &self.kubeconfig(identity))
+        Client::open(&self.lab, identity, &self.folder.path().join(AUTHORITY))
     }
 
     pub fn kubeconfig(&self, identity: Identity) -> PathBuf {
@@ -142,7 +147,7 @@ fn write_credentials(folder: &Path) -> Result<(), Error> {
         fs::write(&path, text).map_err(|source| Error::Write { path, source })
     };
     write("tokens.csv", kubeconfig::tokens())?;
-    let authority = folder.join("certificates/apiserver.crt");
+    let authority = folder.join(AUTHORITY);
     for identity in Identity::ALL {
         write(identity.file(), kubeconfig::kubeconfig(identity, SERVER, &authority).to_string())?;
     }

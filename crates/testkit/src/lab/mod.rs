@@ -4,6 +4,7 @@
 //! when the lab is dropped or the process dies, and any number of labs can live side by side.
 
 mod build;
+mod conntrack;
 mod host;
 mod load;
 mod probe;
@@ -11,7 +12,7 @@ mod server;
 mod verdict;
 mod verify;
 
-use std::collections::BTreeSet;
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
@@ -23,20 +24,27 @@ pub use verdict::check;
 use crate::error::Error;
 use crate::packet::Protocol;
 use crate::topology;
-use server::StopSignal;
+use server::Servers;
 
 pub struct Lab {
     hosts: Vec<Host>,
-    served: Mutex<BTreeSet<(SocketAddr, Protocol)>>,
-    stop: StopSignal,
+    servers: Mutex<Servers>,
 }
 
 impl Lab {
     /// Builds every host and link, and returns when packets can flow.
     pub fn new() -> Result<Lab, Error> {
         let hosts = build::hosts()?;
-        let stop = StopSignal::new().map_err(|source| Error::StopSignal { source })?;
-        Ok(Lab { hosts, served: Mutex::default(), stop })
+        Ok(Lab { hosts, servers: Mutex::new(no_servers()?) })
+    }
+
+    /// Makes the lab fit for another scenario: no server listens, and node-a tracks no connection. Rules and
+    /// addresses that the caller added stay.
+    pub fn reset(&self) -> Result<(), Error> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        mem::replace(&mut *servers, no_servers()?).stop();
+        let node = self.host(topology::NODE);
+        conntrack::flush(node).map_err(|source| Error::Conntrack { host: node.name(), source })
     }
 
     /// The host of that name.
@@ -57,14 +65,9 @@ impl Lab {
     /// bytes until the peer closes it.
     pub fn serve(&self, address: SocketAddr, protocol: Protocol) -> Result<(), Error> {
         let host = self.host_by_address(address.ip()).ok_or(Error::NoOwner { address })?;
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        if served.contains(&(address, protocol)) {
-            return Ok(());
-        }
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |source| Error::Serve { host: host.name(), address, source };
-        server::start(host, address, protocol, self.stop.watcher()).map_err(failed)?;
-        served.insert((address, protocol));
-        Ok(())
+        servers.start(host, address, protocol).map_err(failed)
     }
 
     /// Whether this kernel can open SCTP sockets.
@@ -72,4 +75,8 @@ impl Lab {
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         self.host(topology::NODE).socket(any, Protocol::Sctp).is_ok()
     }
+}
+
+fn no_servers() -> Result<Servers, Error> {
+    Servers::new().map_err(|source| Error::StopSignal { source })
 }

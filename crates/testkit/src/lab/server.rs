@@ -1,10 +1,11 @@
-//! Servers that say who they are and whom they see, and echo after that.
+//! Servers that answer with their own name and the client's address, and then echo.
 
+use std::collections::BTreeSet;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::Socket;
@@ -14,27 +15,44 @@ use crate::packet::Protocol;
 
 const BACKLOG: i32 = 128;
 
-/// Dropping the signal closes the pipe's only writer, which every server notices.
-pub(super) struct StopSignal {
-    _writer: PipeWriter,
+/// The servers of a lab; they end when this is dropped.
+pub(super) struct Servers {
+    served: BTreeSet<(SocketAddr, Protocol)>,
+    listeners: Vec<JoinHandle<()>>,
+    /// The only writer of the pipe: every server notices when it is closed.
+    _stop: PipeWriter,
     watcher: Watcher,
 }
 
-pub(super) type Watcher = Arc<PipeReader>;
+type Watcher = Arc<PipeReader>;
 
-impl StopSignal {
-    pub(super) fn new() -> io::Result<StopSignal> {
+impl Servers {
+    pub(super) fn new() -> io::Result<Servers> {
         let (reader, writer) = io::pipe()?;
-        Ok(StopSignal { _writer: writer, watcher: Arc::new(reader) })
+        Ok(Servers { served: BTreeSet::new(), listeners: Vec::new(), _stop: writer, watcher: Arc::new(reader) })
     }
 
-    pub(super) fn watcher(&self) -> Watcher {
-        self.watcher.clone()
+    /// Starts a server unless it runs already.
+    pub(super) fn start(&mut self, host: &Host, address: SocketAddr, protocol: Protocol) -> io::Result<()> {
+        if !self.served.contains(&(address, protocol)) {
+            self.listeners.push(start(host, address, protocol, self.watcher.clone())?);
+            self.served.insert((address, protocol));
+        }
+        Ok(())
+    }
+
+    /// Ends all servers. Their addresses are free when this returns.
+    pub(super) fn stop(self) {
+        let Servers { listeners, _stop: stop, .. } = self;
+        drop(stop);
+        for listener in listeners {
+            let _ = listener.join();
+        }
     }
 }
 
 /// The server listens when this returns.
-pub(super) fn start(host: &Host, address: SocketAddr, protocol: Protocol, stop: Watcher) -> io::Result<()> {
+fn start(host: &Host, address: SocketAddr, protocol: Protocol, stop: Watcher) -> io::Result<JoinHandle<()>> {
     let name = host.name();
     let socket = host.socket(address, protocol)?;
     socket.set_reuse_address(true)?;
@@ -48,8 +66,8 @@ pub(super) fn start(host: &Host, address: SocketAddr, protocol: Protocol, stop: 
     }
 }
 
-fn spawn(job: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name("lab-server".to_owned()).spawn(job).map(drop)
+fn spawn(job: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("lab-server".to_owned()).spawn(job)
 }
 
 /// A receive error is news of an earlier reply, such as an ICMP error to it, and no reason to stop.

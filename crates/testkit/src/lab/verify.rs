@@ -1,6 +1,8 @@
-//! The packets of a scenario, really sent and held against what their lines expect.
+//! Sends the packets of a scenario and compares the outcome with what their lines expect.
 
 use std::net::SocketAddr;
+use std::panic;
+use std::thread;
 use std::time::Duration;
 
 use super::{Lab, Outcome, check};
@@ -9,28 +11,50 @@ use crate::topology;
 
 /// Long, because a loaded machine must not fail a packet that is only late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Short, because each expected silence lasts this long.
+/// Short, because a step with an expected silence lasts this long.
 const SILENT_FOR: Duration = Duration::from_millis(300);
 /// With up to ten endpoints and a fair choice, this many tries for each miss one with a chance below one in a million.
 const TRIES_PER_ENDPOINT: usize = 16;
+/// A step does not require that every endpoint answers, only that no other does. With session affinity one endpoint gets
+/// all packets of a client, so that more tries would show nothing new.
+const TRIES_PER_ENDPOINT_OF_A_STEP: usize = 4;
 
 impl Lab {
     /// Verifies the packets of one step, with every endpoint that they mention served before the first is sent; the
-    /// error lists all that went wrong. An endpoint on which nobody listens refuses by itself, which looks like a
-    /// reject: call [`Lab::serve`] for endpoints that the objects have and no packet mentions.
+    /// error lists all failures. An endpoint without a server refuses the connection, which looks like a reject: call
+    /// [`Lab::serve`] for endpoints that the objects have and no packet mentions.
+    ///
+    /// Packets that expect an answer are sent in order, because session affinity depends on it. Those that expect
+    /// silence leave no state behind; they are sent at once, and the silences are awaited together.
     pub fn verify_all(&self, packets: &[PacketLine]) -> Result<(), String> {
         packets.iter().try_for_each(|packet| self.serve_endpoints(packet, &visible(packet)))?;
-        let failures: Vec<String> = packets.iter().filter_map(|packet| self.verify(packet).err()).collect();
-        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+        let (silent, answered): (Vec<_>, Vec<_>) = packets.iter().partition(|packet| expects_silence(packet));
+        let failure = |packet: &PacketLine| {
+            let outcome = self.verify_within(packet, TRIES_PER_ENDPOINT_OF_A_STEP);
+            outcome.err().map(|reason| (packet.line_number, reason))
+        };
+        let mut failures: Vec<(usize, String)> = thread::scope(|scope| {
+            let silences: Vec<_> = silent.into_iter().map(|packet| scope.spawn(move || failure(packet))).collect();
+            let failures: Vec<_> = answered.into_iter().filter_map(failure).collect();
+            let late = silences.into_iter().filter_map(|it| it.join().unwrap_or_else(|it| panic::resume_unwind(it)));
+            failures.into_iter().chain(late).collect()
+        });
+        failures.sort();
+        let reasons: Vec<String> = failures.into_iter().map(|(_, reason)| reason).collect();
+        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("\n")) }
     }
 
-    /// Sends one packet and holds what happens against what its line expects. Servers are started on the expected
+    /// Sends one packet and compares the outcome with what its line expects. Servers are started on the expected
     /// endpoints. A packet that is forwarded to several endpoints is sent until each has answered, or for a fair
-    /// number of tries; all outcomes are given, for callers that ask how the packets were spread.
+    /// number of tries; all outcomes are returned, for callers that check how the packets are spread.
     pub fn verify(&self, packet: &PacketLine) -> Result<Vec<Outcome>, String> {
+        self.verify_within(packet, TRIES_PER_ENDPOINT)
+    }
+
+    fn verify_within(&self, packet: &PacketLine, tries_per_endpoint: usize) -> Result<Vec<Outcome>, String> {
         let expected = visible(packet);
         self.serve_endpoints(packet, &expected)?;
-        let outcomes = self.send(packet, &expected);
+        let outcomes = self.send(packet, &expected, tries_per_endpoint);
         match check(&expected, packet.source.address, &outcomes) {
             Ok(()) => Ok(outcomes),
             Err(reason) => Err(about(packet, &reason)),
@@ -45,8 +69,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Sends until there is nothing more to learn: a packet that nobody answers is not sent again.
-    fn send(&self, packet: &PacketLine, expected: &Expected) -> Vec<Outcome> {
+    /// Sends until every endpoint has answered or one packet has no answer.
+    fn send(&self, packet: &PacketLine, expected: &Expected, tries_per_endpoint: usize) -> Vec<Outcome> {
         let timeout = if matches!(expected, Expected::Drop(_)) { SILENT_FOR } else { ANSWER_WITHIN };
         let endpoints = endpoints_of(expected);
         let mut outcomes = Vec::new();
@@ -54,7 +78,7 @@ impl Lab {
             let outcome = self.probe(&packet.source, packet.destination, packet.protocol, timeout);
             let answered = matches!(outcome, Outcome::Answered { .. });
             outcomes.push(outcome);
-            let enough = outcomes.len() >= TRIES_PER_ENDPOINT * endpoints.len();
+            let enough = outcomes.len() >= tries_per_endpoint * endpoints.len();
             if !answered || enough || all_answered(endpoints, &outcomes) {
                 return outcomes;
             }
@@ -62,8 +86,12 @@ impl Lab {
     }
 }
 
-/// What the sender can see of a fate: a packet that passes reaches its destination as it came, or nobody. SCTP does
-/// not listen to "port unreachable" (RFC 9260, section 10), so that its refusals look like silence.
+fn expects_silence(packet: &PacketLine) -> bool {
+    matches!(visible(packet), Expected::Drop(_))
+}
+
+/// What the sender can see of a fate: a packet that passes reaches its destination as it came, or no host. SCTP ignores
+/// "port unreachable" (RFC 9260, section 10), so that its refusals look like silence.
 fn visible(packet: &PacketLine) -> Expected {
     match &packet.expected {
         Expected::Reject(reason) if packet.protocol == Protocol::Sctp => Expected::Drop(reason.clone()),

@@ -6,10 +6,10 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 
 use super::ended::Ended;
 use super::follow::Watcher;
+use crate::cluster::client::Body;
 use crate::cluster::wire::Encoding;
 use crate::spec::Status;
 

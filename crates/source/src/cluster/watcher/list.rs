@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 
 use super::ended::Ended;
 use super::follow::Watcher;
+use crate::cluster::client::Body;
 use crate::cluster::facts::{Listing, report_malformed};
 use crate::cluster::wire::{Encoding, List};
 

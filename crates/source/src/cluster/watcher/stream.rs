@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use http::{Request, StatusCode};
+use http::StatusCode;
 use http_body_util::BodyExt;
-use kube_client::client::Body;
 
 use super::answer::ended_by;
 use super::ended::Ended;
 use super::follow::Watcher;
+use crate::cluster::client::{Body, Request};
 use crate::cluster::error::chain;
 use crate::cluster::facts::{Facts, Listing, report_malformed};
 use crate::cluster::resource::{Decoded, Malformed};
@@ -49,7 +49,7 @@ impl Watcher {
         self.watch(request, timeout).await
     }
 
-    async fn watch(&mut self, request: Result<Request<Body>, String>, timeout: Duration) -> Ended {
+    async fn watch(&mut self, request: Result<Request, String>, timeout: Duration) -> Ended {
         let request = match request {
             Ok(request) => request,
             Err(reason) => return Ended::failed(reason),

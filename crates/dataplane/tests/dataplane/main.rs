@@ -1,0 +1,12 @@
+//! The modes in the real kernel, through random histories of a cluster, and what they count.
+
+mod histories;
+#[path = "../../../plan/tests/history/mod.rs"]
+mod history;
+mod iptables_kernel;
+mod nftables_kernel;
+#[path = "../../../portolan/tests/daemon/poll.rs"]
+mod poll;
+mod traffic;
+mod userspace_kernel;
+mod world;

@@ -1,0 +1,4 @@
+//! Names: the zone and its answers without a server, and the server with its ports and upstreams.
+
+mod names;
+mod server;

@@ -1,0 +1,13 @@
+//! Netlink, nf_tables, conntrack, IP sets and addresses in the real kernel, each test in a network namespace of its own.
+
+mod addresses;
+mod batch;
+mod common;
+mod conntrack;
+mod disturbed;
+mod elements;
+mod expressions;
+mod expressions_ipv6;
+mod ipset;
+mod malformed;
+mod monitor;

@@ -1,7 +1,0 @@
-//! Every flag and every field of kube-proxy: accepted, with the effect that docs/compatibility.md says.
-
-mod compatibility {
-    pub(crate) mod effects;
-    mod lines;
-    mod page;
-}

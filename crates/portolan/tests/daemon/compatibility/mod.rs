@@ -1,0 +1,5 @@
+//! Every flag and every field of kube-proxy: accepted, with the effect that docs/compatibility.md says.
+
+mod effects;
+mod lines;
+mod page;

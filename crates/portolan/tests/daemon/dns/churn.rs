@@ -1,0 +1,186 @@
+//! Many questions while Services come, go and move, and while the server is killed and started again: no wrong answer,
+//! and none that is missing but for questions that were under way when the server was killed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::server::{Server, until};
+
+/// `CHURN_QUERIES=1000000` for the long run.
+const USUAL: u64 = 60_000;
+const RESTARTS: u64 = 3;
+const NAMES: u64 = 100;
+const WINDOW: u16 = 32;
+
+/// What is true, by the number of the manifests: those before `confirmed` are history, those after `written` not there.
+#[derive(Default)]
+struct Truth {
+    confirmed: AtomicU64,
+    written: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Whether there is such a Service in that version, and at which of its two addresses.
+fn state(name: u64, version: u64) -> Option<Ipv4Addr> {
+    let dice = (name * 2_654_435_761 + version * 40_503).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
+    (dice > 3).then(|| Ipv4Addr::new(10, 96, 1 + (dice % 2) as u8, name as u8))
+}
+
+fn manifests(version: u64) -> String {
+    let services = (0..NAMES).filter_map(|name| Some((name, state(name, version)?)));
+    let service = |name: String, address: Ipv4Addr| {
+        format!(
+            "kind: Service\nmetadata: {{name: {name}}}\nspec: {{clusterIP: {address}, ports: [{{port: 80}}]}}\n---\n"
+        )
+    };
+    let marker = service(format!("v{version}"), Ipv4Addr::new(10, 96, 200, 1));
+    services.map(|(name, address)| service(format!("s{name}"), address)).chain([marker]).collect()
+}
+
+fn write(folder: &Path, version: u64) {
+    fs::write(folder.join("draft"), manifests(version)).unwrap();
+    fs::rename(folder.join("draft"), folder.join("all.yaml")).unwrap();
+}
+
+/// Writes one version after the other, each when the one before is in force.
+fn churn(folder: &Path, port: u16, truth: &Truth) {
+    while !truth.stop.load(Ordering::SeqCst) {
+        let version = truth.written.load(Ordering::SeqCst) + 1;
+        truth.written.store(version, Ordering::SeqCst);
+        write(folder, version);
+        let name = format!("v{version}");
+        until("the new version is in force", || {
+            truth.stop.load(Ordering::SeqCst) || ask_once(port, &name).is_some_and(|it| it.is_some())
+        });
+        truth.confirmed.store(version, Ordering::SeqCst);
+    }
+}
+
+fn question(id: u16, name: &str) -> Vec<u8> {
+    let mut message = id.to_be_bytes().to_vec();
+    message.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8]);
+    message.extend_from_slice(name.as_bytes());
+    message.extend_from_slice(b"\x07default\x03svc\x07cluster\x05local\0\0\x01\0\x01");
+    message
+}
+
+/// The id and what is said: an address, or that there is none. Failures say nothing.
+fn read(answer: &[u8]) -> Option<(u16, Option<Ipv4Addr>)> {
+    let id = u16::from_be_bytes([answer[0], answer[1]]);
+    match answer[3] & 0x0f {
+        0 => Some((id, Some(<[u8; 4]>::try_from(&answer[answer.len() - 4..]).ok()?.into()))),
+        3 => Some((id, None)),
+        _ => None,
+    }
+}
+
+fn ask_once(port: u16, name: &str) -> Option<Option<Ipv4Addr>> {
+    let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
+    socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
+    socket.send_to(&question(1, name), ("127.0.0.1", port)).ok()?;
+    let mut buffer = [0; 512];
+    let length = socket.recv(&mut buffer).ok()?;
+    read(&buffer[..length]).map(|(_, said)| said)
+}
+
+/// A client with many questions under way.
+struct Asker<'a> {
+    socket: UdpSocket,
+    truth: &'a Truth,
+    /// What was asked by each id, and the oldest version that the answer may be from.
+    under_way: HashMap<u16, (u64, u64)>,
+    next: u64,
+    answered: u64,
+    wrong: Vec<String>,
+}
+
+impl Asker<'_> {
+    fn send(&mut self) {
+        let (id, name) = (self.next as u16, self.next * 31 % NAMES);
+        self.next += 1;
+        self.under_way.insert(id, (name, self.truth.confirmed.load(Ordering::SeqCst)));
+        self.socket.send(&question(id, &format!("s{name}"))).unwrap();
+    }
+
+    /// False if nothing came for a while.
+    fn receive(&mut self) -> bool {
+        let mut buffer = [0; 512];
+        let Ok(length) = self.socket.recv(&mut buffer) else { return false };
+        let newest = self.truth.written.load(Ordering::SeqCst);
+        let said = read(&buffer[..length]);
+        let id = u16::from_be_bytes([buffer[0], buffer[1]]);
+        let Some((name, oldest)) = self.under_way.remove(&id) else { return true };
+        self.answered += 1;
+        let is_right = said.is_some_and(|(_, said)| (oldest..=newest).any(|version| state(name, version) == said));
+        if !is_right {
+            self.wrong.push(format!("s{name} is said to be {said:?} between versions {oldest} and {newest}"));
+        }
+        true
+    }
+
+    /// Questions of before a restart, and answers to them that may still be there.
+    fn forget(&mut self) {
+        self.under_way.clear();
+        self.socket.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 512];
+        while self.socket.recv(&mut buffer).is_ok() {}
+        self.socket.set_nonblocking(false).unwrap();
+    }
+
+    /// Asks until so many have been answered. Tells how many were not.
+    fn ask(&mut self, until_answered: u64) -> usize {
+        while self.answered < until_answered {
+            while self.under_way.len() < usize::from(WINDOW) {
+                self.send();
+            }
+            if !self.receive() {
+                break;
+            }
+        }
+        while !self.under_way.is_empty() && self.receive() {}
+        let lost = self.under_way.len();
+        self.under_way.clear();
+        lost
+    }
+}
+
+#[test]
+fn no_answer_is_wrong_and_none_is_missing() {
+    let queries: u64 = std::env::var("CHURN_QUERIES").ok().and_then(|it| it.parse().ok()).unwrap_or(USUAL);
+    let folder = tempfile::tempdir().unwrap();
+    let truth = Truth::default();
+    write(folder.path(), 0);
+    let mut server = Server::start(folder.path(), &["--upstream", "none"]);
+    let port: u16 = server.address.rsplit(':').next().unwrap().parse().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(("127.0.0.1", port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut asker = Asker { socket, truth: &truth, under_way: HashMap::new(), next: 0, answered: 0, wrong: Vec::new() };
+    let start = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| churn(folder.path(), port, &truth));
+        for restart in 1..=RESTARTS {
+            assert_eq!(asker.ask(queries * restart / (RESTARTS + 1)), 0, "questions without an answer");
+            (0..WINDOW).for_each(|_| asker.send());
+            server.kill_and_start(folder.path(), port);
+            // Those that were under way at the kill may be lost; what came all the same is late and counts for nothing.
+            asker.forget();
+        }
+        assert_eq!(asker.ask(queries), 0, "questions without an answer");
+        truth.stop.store(true, Ordering::SeqCst);
+    });
+    let versions = truth.written.load(Ordering::SeqCst);
+    println!("{} answers, {versions} versions, {RESTARTS} restarts, {:?}", asker.answered, start.elapsed());
+    assert!(
+        asker.wrong.is_empty(),
+        "{} wrong answers: {:?}",
+        asker.wrong.len(),
+        &asker.wrong[..asker.wrong.len().min(5)]
+    );
+    assert!(versions > RESTARTS, "only {versions} versions");
+}

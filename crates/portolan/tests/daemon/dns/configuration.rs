@@ -1,0 +1,106 @@
+//! Flags, YAML and the Corefile lead to the same server.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::server::{Server, cluster, portolan};
+
+/// As kubeadm writes it, with a stub domain and a list of hosts.
+const COREFILE: &str = "
+.:53 {
+    errors
+    health 127.0.0.1:0 {
+       lameduck 5s
+    }
+    ready 127.0.0.1:0
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    hosts {
+       192.0.2.5 printer.example
+       fallthrough
+    }
+    forward . 192.0.2.53 {
+       max_concurrent 1000
+    }
+    cache 30
+    loop
+    reload
+    loadbalance
+    rewrite name a.example b.example
+}
+corp.example:53 {
+    forward . 192.0.2.99
+}
+";
+
+#[test]
+fn a_corefile_is_understood_and_says_what_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Corefile");
+    fs::write(&file, COREFILE).unwrap();
+    let server = Server::start(&cluster(), &["--corefile", file.to_str().unwrap()]);
+    let hello = server.dig(&["+noall", "+answer", "hello-service.default.svc.cluster.local"]);
+    assert_eq!(hello.split_whitespace().nth(1), Some("30"), "{hello}");
+    assert_eq!(server.dig(&["+short", "1-2-3-4.shop.pod.cluster.local"]).trim(), "1.2.3.4");
+    assert_eq!(server.dig(&["+short", "printer.example"]).trim(), "192.0.2.5");
+    let log = server.log();
+    assert!(!log.contains("lameduck"), "it means something: {log}");
+    let place = format!("{}:24: rewrite name a.example b.example: this plugin is not supported", file.display());
+    assert!(log.contains(&place), "{log}");
+}
+
+#[test]
+fn a_yaml_file_is_understood_and_its_mistakes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("dns.yaml");
+    fs::write(
+        &file,
+        "ttl: 7\nclusterDomains: [example.internal]\nupstreams: [none]\nhosts: [192.0.2.6 scanner.example]\n",
+    )
+    .unwrap();
+    let server = Server::start(&cluster(), &["--config", file.to_str().unwrap()]);
+    let hello = server.dig(&["+noall", "+answer", "hello-service.default.svc.example.internal"]);
+    assert_eq!(hello.split_whitespace().nth(1), Some("7"), "{hello}");
+    assert_eq!(server.dig(&["+short", "scanner.example"]).trim(), "192.0.2.6");
+    for (text, complaint) in [
+        ("tll: 7\n", "tll"),
+        ("pods: everything\n", "write disabled, insecure or verified"),
+        ("upstreams: [dns.example]\n", "is not a DNS server"),
+        ("listen: [nowhere]\n", "write ADDRESS:PORT"),
+        ("autopath: maybe\n", "write off, pods or everybody"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let output = portolan().args(["dns", "--config"]).arg(&file).args(["--manifests", "x"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(complaint), "{text}: {said}");
+    }
+}
+
+#[test]
+fn pages_say_how_it_goes() {
+    let port = free_port();
+    let at = format!("127.0.0.1:{port}");
+    let server = Server::start(&cluster(), &["--upstream", "none", "--health", &at, "--ready", &at, "--metrics", &at]);
+    server.dig(&["hello-service.default.svc.cluster.local"]);
+    assert!(get(&at, "/health").ends_with("\r\n\r\nOK"));
+    assert!(get(&at, "/ready").ends_with("\r\n\r\nOK"));
+    let page = get(&at, "/metrics");
+    assert!(page.contains("type=\"A\",view=\"\",zone=\"cluster.local.\"} 1"), "{page}");
+    assert!(get(&at, "/other").contains("404"));
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}

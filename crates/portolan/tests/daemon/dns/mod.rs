@@ -1,0 +1,8 @@
+//! `portolan dns`, asked with Debian's `dig`; `portolan env` and `portolan run`.
+
+mod churn;
+mod commands;
+mod configuration;
+mod conformance;
+mod server;
+mod stopping;

@@ -1,0 +1,17 @@
+//! The watch of a cluster against an API server that misbehaves on demand, over real sockets.
+
+mod access;
+mod authority;
+mod fake;
+mod fields;
+mod follower;
+mod names;
+mod objects;
+mod plugins;
+mod protobuf;
+mod sequences;
+mod watching;
+mod world;
+
+/// Long, because a loaded machine must not fail what is only late.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
