@@ -82,7 +82,7 @@ fn parsed(flag: &Flag, text: &str) -> Result<Value, String> {
 #[derive(Clone, Debug, Default)]
 pub struct KubeProxyFlags(pub Given);
 
-/// The flags of kube-proxy that change what happens to traffic, for commands that answer questions.
+/// The flags of kube-proxy that affect traffic, for the read-only commands.
 #[derive(Clone, Debug, Default)]
 pub struct TrafficFlags(pub Given);
 
@@ -107,7 +107,7 @@ fn traffic_flags() -> impl Iterator<Item = &'static Flag> {
     TRAFFIC_FLAGS.into_iter().filter_map(Flag::named)
 }
 
-/// What was given of these flags.
+/// Those of the flags that are on the command line.
 fn given(matches: &ArgMatches, flags: impl Iterator<Item = &'static Flag>) -> Given {
     let mut given = Given::default();
     for flag in flags.filter(|flag| matches.value_source(flag.name) == Some(ValueSource::CommandLine)) {

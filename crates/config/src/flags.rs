@@ -100,7 +100,13 @@ pub(crate) const fn hidden(
 pub const FLAGS: &[Flag] = &[
     sets("bind-address", "bindAddress"),
     sets("bind-address-hard-fail", "bindAddressHardFail"),
-    alone("cleanup", Kind::Boolean, "false", Use::Works("remove all kernel objects of Portolan, and exit"), "true"),
+    alone(
+        "cleanup",
+        Kind::Boolean,
+        "false",
+        Use::Works("remove the kernel objects of Portolan and kube-proxy, and exit"),
+        "true",
+    ),
     sets("cluster-cidr", "clusterCIDR"),
     alone("config", Kind::Text, "", Use::Works("the configuration file; changes are applied at runtime"), "FILE"),
     sets("config-sync-period", "configSyncPeriod"),

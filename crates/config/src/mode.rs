@@ -41,17 +41,17 @@ impl AskedMode {
         }
     }
 
-    /// The section whose masquerading counts: ipvs has none of its own and uses that of iptables.
+    /// The section whose masquerading applies: ipvs has none of its own and uses that of iptables.
     pub fn masquerade_section(self) -> &'static str {
         if self.section() == "nftables" { "nftables" } else { "iptables" }
     }
 
-    /// Whether kube-proxy serves node ports at 127.0.0.1. It runs in iptables mode if it is not configured otherwise.
+    /// Whether kube-proxy serves node ports on 127.0.0.1. Its default mode is iptables.
     pub fn serves_loopback_node_ports(self, unset_is_kube_proxys: bool) -> bool {
         self == Self::Iptables || (self == Self::Unset && unset_is_kube_proxys)
     }
 
-    /// Whether kube-proxy serves node ports at every address of the node if it is not told where.
+    /// Whether kube-proxy serves node ports on every address of the node by default.
     pub fn serves_node_ports_everywhere(self) -> bool {
         self.section() != "nftables"
     }

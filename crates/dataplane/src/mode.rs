@@ -31,6 +31,11 @@ pub trait Mode: Sync {
         None
     }
 
+    /// Kernel modules that not every machine has, besides nf_tables and conntrack.
+    fn kernel_modules(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What the plan must decide around.
     fn limits(&self) -> Limits {
         Limits::default()
@@ -152,6 +157,9 @@ pub trait ModeView {
 
     /// Where a packet goes by the objects that the plan renders to.
     fn trace(&self, plan: &Plan, packet: &Packet) -> Trace;
+
+    /// The same for many packets, with the objects rendered once.
+    fn trace_all(&self, plan: &Plan, packets: &[Packet]) -> Vec<Trace>;
 
     /// Where a packet goes by what the kernel holds.
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error>;

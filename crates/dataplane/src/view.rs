@@ -26,6 +26,11 @@ impl<D: Dataplane> ModeView for View<D> {
         self.dataplane.trace(&render(&self.dataplane, plan), &plan.node, packet)
     }
 
+    fn trace_all(&self, plan: &Plan, packets: &[Packet]) -> Vec<Trace> {
+        let objects = render(&self.dataplane, plan);
+        packets.iter().map(|packet| self.dataplane.trace(&objects, &plan.node, packet)).collect()
+    }
+
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error> {
         let objects = (self.open)()?.read()?;
         let foreign = read_foreign(&|chain| self.dataplane.is_own_chain(chain));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use clap::error::ErrorKind;
 use portolan::flags::Cli;
+use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// Which crate may build on which. Tests may use more.
@@ -119,10 +120,7 @@ fn tests_wait_for_things_and_not_for_time() {
 #[test]
 fn no_mode_imports_another() {
     let folder = root().join("crates/dataplane/src");
-    let folders = entries(&folder).into_iter().filter(|it| it.is_dir()).map(|it| file_name(&it));
-    // What other proxies have programmed is no mode of ours; the tables of iptables, the machine and the walk serve several modes.
-    let modes: Vec<String> =
-        folders.filter(|it| !["peers", "tables", "machine", "walk"].contains(&it.as_str())).collect();
+    let modes: Vec<&str> = mode_names().collect();
     let mut failures = Vec::new();
     for mode in &modes {
         let others: Vec<String> = modes.iter().filter(|it| *it != mode).map(|it| format!("{it}::")).collect();
@@ -135,6 +133,60 @@ fn no_mode_imports_another() {
     let imports = |line: &str| of_modes.iter().any(|mode| line.contains(mode.as_str()));
     failures.extend(lines_with(&rust_files(&folder.join("tables")), imports));
     assert_none(&failures);
+}
+
+/// Where the name of a mode may stand in code besides its own folder: the registry, the table of flags and fields, the
+/// parts of the kernel of the same name, and what compares with kube-proxy's modes.
+const MAY_NAME_MODES: [&str; 5] = [
+    "crates/config/",
+    "crates/kernel/",
+    "crates/shadow/",
+    "crates/dataplane/src/modes.rs",
+    "crates/dataplane/src/lib.rs",
+];
+
+/// The programs of iptables have the name of a mode.
+const PROGRAMS: &str = "crates/dataplane/src/tables/";
+
+#[test]
+fn a_mode_is_named_in_its_folder_and_in_the_registry_only() {
+    let mut failures = Vec::new();
+    for file in crates().iter().flat_map(|krate| rust_files(&krate.join("src"))) {
+        let path = file.display().to_string();
+        if MAY_NAME_MODES.iter().any(|place| path.contains(place)) {
+            continue;
+        }
+        let foreign: Vec<&str> =
+            mode_names().filter(|mode| !path.contains(&format!("dataplane/src/{mode}/"))).collect();
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        failures.extend(foreign.iter().filter(|mode| **mode == stem).map(|_| format!("{path} is named after a mode")));
+        let is_program = path.contains(PROGRAMS);
+        failures.extend(lines_with(&[file], |line| foreign.iter().any(|mode| names_mode(line, mode, is_program))));
+    }
+    assert_none(&failures);
+}
+
+fn mode_names() -> impl Iterator<Item = &'static str> {
+    modes::ALL.iter().map(|mode| mode.name())
+}
+
+/// A path into the mode's module, a variant of that name, or its name as a text.
+fn names_mode(line: &str, mode: &str, is_program: bool) -> bool {
+    let is_kernels = |start: usize| line[..start].ends_with("kernel::");
+    let path = line
+        .match_indices(&format!("{mode}::"))
+        .any(|(start, _)| !is_kernels(start) && !line[..start].ends_with(|it: char| it.is_alphanumeric() || it == '_'));
+    let variant = format!("Mode::{}{}", mode[..1].to_uppercase(), &mode[1..]);
+    path || line.contains(&variant) || (!is_program && line.contains(&format!("\"{mode}\"")))
+}
+
+#[test]
+fn a_name_of_a_mode_is_found_in_code() {
+    assert!(names_mode("use crate::ipvs::DEVICE;", "ipvs", false));
+    assert!(names_mode("Mode::Ipvs => 1,", "ipvs", false));
+    assert!(names_mode("if mode == \"ipvs\" {", "ipvs", false));
+    assert!(!names_mode("use portolan_kernel::ipvs::Ipvs;", "ipvs", false));
+    assert!(!names_mode("run(\"iptables\")", "iptables", true));
 }
 
 #[test]

@@ -33,14 +33,15 @@ impl Mode for IptablesMode {
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
-        let variant = tables::chosen_variant()?;
+        let variant = tables::variant_of(settings)?;
         create_counters();
         let reconciler = Reconciler::new(dataplane(settings, Machine::look()), IptablesKernel::open(variant)?);
         Ok(Box::new(ActiveIptables { reconciler, settings: settings.clone(), machine: Machine::look() }))
     }
 
     fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
-        let open = Box::new(|| Ok(Box::new(IptablesKernel::open(tables::chosen_variant()?)?) as _));
+        let named = settings.clone();
+        let open = Box::new(move || Ok(Box::new(IptablesKernel::open(tables::variant_of(&named)?)?) as _));
         Box::new(View { dataplane: dataplane(settings, Machine::look()), listing, open })
     }
 

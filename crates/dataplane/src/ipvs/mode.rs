@@ -36,6 +36,10 @@ impl Mode for IpvsMode {
         no_ipvs.or_else(tables::missing_programs)
     }
 
+    fn kernel_modules(&self) -> &'static [&'static str] {
+        &["ip_vs", "dummy"]
+    }
+
     fn limits(&self) -> Limits {
         Limits { virtual_servers: true, ..Limits::default() }
     }
@@ -59,13 +63,15 @@ impl Mode for IpvsMode {
     /// Prepares the machine and finds out which schedulers it has.
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
         let own = OwnSettings::of(settings);
-        let kernel = IpvsKernel::open(tables::chosen_variant()?)?.with_limits(own.excluded.clone(), own.drain_timeout);
+        let kernel =
+            IpvsKernel::open(tables::variant_of(settings)?)?.with_limits(own.excluded.clone(), own.drain_timeout);
         let reconciler = Reconciler::new(own.prepared()?, kernel);
         Ok(Box::new(ActiveIpvs { reconciler, settings: own, unknown_schedulers: BTreeSet::new() }))
     }
 
     fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
-        let open = Box::new(|| Ok(Box::new(IpvsKernel::open(tables::chosen_variant()?)?) as _));
+        let named = settings.clone();
+        let open = Box::new(move || Ok(Box::new(IpvsKernel::open(tables::variant_of(&named)?)?) as _));
         Box::new(View { dataplane: OwnSettings::of(settings).dataplane(), listing, open })
     }
 

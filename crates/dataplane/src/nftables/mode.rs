@@ -103,7 +103,9 @@ struct TableWatch {
 impl WatchForeignChanges for TableWatch {
     fn wait(&mut self) -> Result<Option<String>, Error> {
         Ok(self.monitor.wait(TABLE, Some(WATCH_INTERVAL))?.map(|change| match change {
-            ForeignChange::Changed { family, what } => format!("another process {what} in table {family} {TABLE}"),
+            ForeignChange::Changed { family, what } => {
+                format!("another process {what} in table {} {TABLE}", family.nft_name())
+            }
             ForeignChange::Overflow => "notifications were lost: there were too many foreign changes".into(),
         }))
     }

@@ -58,6 +58,11 @@ fn find(is_meant: impl Fn(&dyn Place) -> bool, owned: Option<&Owned>) -> Detecti
     detection
 }
 
+/// What a takeover by the mode that owns this still has to remove.
+pub fn leftovers(owned: &Owned) -> Detection {
+    find(|_| true, Some(owned))
+}
+
 /// Removes what [`detect`] found. Call it only after our own rules are committed. A failure is reported and the rest
 /// continues; a later call completes it.
 pub fn remove(peers: &[Peer]) -> Report {

@@ -31,8 +31,8 @@ pub(crate) use kernel::TablesKernel;
 pub(crate) use layout::{Jump, Layout};
 pub(crate) use leftovers::ServiceChains;
 pub use objects::{Key, Place, Table, Value};
-pub use programs::Variant;
-pub(crate) use programs::{LOCK_SECONDS, chosen_variant, missing_programs, output_of};
+pub(crate) use programs::{LOCK_SECONDS, missing_programs, output_of, variant_of};
+pub use programs::{VARIANT_OPTION, Variant};
 pub use run::RuleBook;
 pub(crate) use script::listing;
 

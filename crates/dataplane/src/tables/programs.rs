@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use portolan_model::Family;
 
-use crate::Error;
+use crate::{Error, ModeSettings};
 
 /// How long the programs wait for others that hold the lock of iptables.
 pub(crate) const LOCK_SECONDS: &str = "5";
@@ -56,8 +56,17 @@ struct Holds {
     rules: usize,
 }
 
+/// The option that names the variant, where it is not to be detected.
+pub const VARIANT_OPTION: &str = "iptables-variant";
+
+/// The variant that the settings name, or the detected one.
+pub(crate) fn variant_of(settings: &ModeSettings) -> Result<Variant, Error> {
+    let named = settings.options.text(VARIANT_OPTION);
+    Variant::BOTH.into_iter().find(|variant| variant.name() == named).map_or_else(chosen_variant, Ok)
+}
+
 /// The variant to use, chosen once in the life of the process: later, our own rules would be among those that decide.
-pub(crate) fn chosen_variant() -> Result<Variant, Error> {
+fn chosen_variant() -> Result<Variant, Error> {
     static CHOSEN: OnceLock<Variant> = OnceLock::new();
     if let Some(variant) = CHOSEN.get() {
         return Ok(*variant);

@@ -41,14 +41,15 @@ impl Mode for UserspaceMode {
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
         let listeners = Arc::new(Listeners::open(relay_limits(settings))?);
-        let kernel = UserspaceKernel::open(tables::chosen_variant()?, listeners)?;
+        let kernel = UserspaceKernel::open(tables::variant_of(settings)?, listeners)?;
         Ok(Box::new(ActiveUserspace { reconciler: Reconciler::new(Userspace, kernel) }))
     }
 
-    fn view(&self, _: &ModeSettings, listeners: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
+    fn view(&self, settings: &ModeSettings, listeners: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
+        let named = settings.clone();
         let open = Box::new(move || {
             let listeners = listeners.clone().ok_or_else(no_listeners)?;
-            Ok(Box::new(UserspaceKernel::open(tables::chosen_variant()?, listeners)?) as _)
+            Ok(Box::new(UserspaceKernel::open(tables::variant_of(&named)?, listeners)?) as _)
         });
         Box::new(View { dataplane: Userspace, listing, open })
     }

@@ -5,6 +5,7 @@ mod histories;
 mod history;
 mod iptables_kernel;
 mod nftables_kernel;
+mod play;
 #[path = "../../../portolan/tests/daemon/poll.rs"]
 mod poll;
 mod traffic;

@@ -16,5 +16,6 @@ mod node;
 mod poll;
 mod repair;
 mod settings;
+mod switching;
 mod traffic;
 mod userspace;

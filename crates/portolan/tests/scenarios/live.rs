@@ -1,21 +1,23 @@
 //! Scenarios with real packets: the objects are programmed on the lab's node, and the packets are sent.
 
-use portolan_dataplane::{Change, Observe, Reconciler, Trust, render};
+use portolan_dataplane::Trust;
+use portolan_dataplane::mode::ActiveMode;
 use portolan_plan::Plan;
 use portolan_testkit::{Lab, PacketLine, Protocol, Scenario, topology};
 
-use crate::mode::Mode;
+use crate::mode::Tested;
 
 /// Programs each step and sends its packets. Returns the plan of the last step, which stays programmed.
-pub(crate) fn check_steps<M: Mode>(
+pub(crate) fn check_steps(
     lab: &Lab,
     scenario: &Scenario,
-    reconciler: &mut Reconciler<M, M::Kernel>,
+    tested: Tested,
+    active: &mut dyn ActiveMode,
 ) -> Result<Plan, String> {
-    let plans = M::plans(scenario, 1);
+    let plans = tested.plans(scenario, 1);
     for (number, (step, plan)) in (1..).zip(scenario.steps.iter().zip(&plans)) {
-        program(lab, reconciler, plan).map_err(|error| format!("step {number}: {error}"))?;
-        let packets: Vec<PacketLine> = step.packets.iter().map(M::adapted).collect();
+        program(lab, active, plan).map_err(|error| format!("step {number}: {error}"))?;
+        let packets: Vec<PacketLine> = step.packets.iter().map(|line| tested.adapted(line)).collect();
         let packets = sendable(lab, scenario, &packets);
         lab.verify_all(&packets).map_err(|error| format!("step {number}: {error}"))?;
     }
@@ -23,16 +25,11 @@ pub(crate) fn check_steps<M: Mode>(
 }
 
 /// Syncs, and compares the kernel with the plan.
-pub(crate) fn program<M: Mode>(
-    lab: &Lab,
-    reconciler: &mut Reconciler<M, M::Kernel>,
-    plan: &Plan,
-) -> Result<(), String> {
+pub(crate) fn program(lab: &Lab, active: &mut dyn ActiveMode, plan: &Plan) -> Result<(), String> {
     let node = lab.host(topology::NODE);
-    let held = node.run(|| reconciler.sync(plan, Trust::Memory).and_then(|_| reconciler.kernel_mut().read()));
-    let held = held.map_err(|error| error.to_string())?;
-    let difference = Change::between(held, render(reconciler.dataplane(), plan));
-    if difference.is_empty() { Ok(()) } else { Err(format!("the kernel differs:\n{difference}")) }
+    let difference = node.run(|| active.sync(plan, Trust::Memory).and_then(|_| active.verify(plan)));
+    let difference = difference.map_err(|error| error.to_string())?;
+    if difference.is_empty() { Ok(()) } else { Err(format!("the kernel differs:\n{}", difference.text)) }
 }
 
 /// All packets but those of a protocol that this kernel lacks; the output lists those. `make test-vm` sends them.

@@ -1,42 +1,68 @@
-//! The modes under test, each with its kernel.
+//! A mode of the registry under test.
 
-use portolan_dataplane::iptables::{Iptables, IptablesKernel};
-use portolan_dataplane::ipvs::{Ipvs, IpvsKernel};
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
-use portolan_dataplane::userspace::{Userspace, UserspaceKernel};
-use portolan_dataplane::{Dataplane, Program};
-use portolan_plan::{Limits, Plan};
-use portolan_testkit::{Expected, PacketLine, Scenario};
+use portolan_dataplane::mode::{ActiveMode, Mode, ModeView, Synchronize};
+use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
+use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
+use portolan_plan::Plan;
+use portolan_testkit::{Expected, Lab, PacketLine, Scenario, topology};
 
 use crate::support::{Session, facts};
 
-/// One mode, and its kernel.
-pub(crate) trait Mode: Dataplane<Key: Send, Value: Send> + Send + Sync + Sized {
-    const NAME: &'static str;
-    type Kernel: Program<Self> + Send;
+#[derive(Clone, Copy)]
+pub(crate) struct Tested {
+    pub(crate) mode: &'static dyn Mode,
+    /// For modes with rules in the tables of iptables.
+    pub(crate) variant: Variant,
+}
 
-    /// What the plan decides around.
-    const LIMITS: Limits = Limits { relayed: false, virtual_servers: false };
+/// Every mode of the registry.
+pub(crate) fn all() -> impl Iterator<Item = Tested> {
+    modes::ALL.iter().map(|mode| Tested { mode: *mode, variant: Variant::Nft })
+}
 
-    fn make(masquerade_bit: u8) -> Self;
+impl Tested {
+    pub(crate) fn name(self) -> &'static str {
+        self.mode.name()
+    }
 
-    fn session(scenario: &Scenario) -> Session {
+    pub(crate) fn session(self, scenario: &Scenario) -> Session {
         let mut session = Session::new(scenario);
-        session.config.limits = Self::LIMITS;
+        session.config.limits = self.mode.limits();
         session
     }
 
     /// The plan of each step of a scenario, with the steps played so many times.
-    fn plans(scenario: &Scenario, rounds: usize) -> Vec<Plan> {
-        let mut session = Self::session(scenario);
+    pub(crate) fn plans(self, scenario: &Scenario, rounds: usize) -> Vec<Plan> {
+        let mut session = self.session(scenario);
         facts(scenario, rounds).iter().map(|snapshot| session.follow(snapshot).clone()).collect()
     }
 
+    pub(crate) fn settings(self, masquerade_bit: u8) -> ModeSettings {
+        let mut options = Options::default();
+        options.set(VARIANT_OPTION, OptionValue::Text(self.variant.name().into()));
+        ModeSettings { masquerade_bit, options, ..ModeSettings::default() }
+    }
+
+    pub(crate) fn view(self, scenario: &Scenario) -> Box<dyn ModeView> {
+        self.mode.view(&self.settings(self.session(scenario).masquerade_bit), None)
+    }
+
+    /// The mode on a kernel in memory that fails one call in ten.
+    pub(crate) fn on_failing_kernel(self, scenario: &Scenario, seed: u64) -> Box<dyn Synchronize> {
+        self.mode.in_memory(&self.settings(self.session(scenario).masquerade_bit), 10, seed)
+    }
+
+    /// The mode on the lab's node.
+    pub(crate) fn open(self, lab: &Lab, masquerade_bit: u8) -> Result<Box<dyn ActiveMode>, String> {
+        let settings = self.settings(masquerade_bit);
+        lab.host(topology::NODE).run(|| self.mode.open(&settings)).map_err(|error| error.to_string())
+    }
+
     /// What a scenario's line means in this mode: the fate that it gives for the mode, or the one for all modes.
-    fn adapted(line: &PacketLine) -> PacketLine {
-        let is_written = line.exceptions.iter().any(|(mode, _)| mode == Self::NAME);
-        let line = line.in_mode(Self::NAME);
-        if Self::LIMITS.relayed && !is_written { relayed(line) } else { line }
+    pub(crate) fn adapted(self, line: &PacketLine) -> PacketLine {
+        let is_written = line.exceptions.iter().any(|(mode, _)| mode == self.name());
+        let line = line.in_mode(self.name());
+        if self.mode.limits().relayed && !is_written { relayed(line) } else { line }
     }
 }
 
@@ -46,42 +72,4 @@ fn relayed(mut line: PacketLine) -> PacketLine {
         *masquerade = true;
     }
     line
-}
-
-impl Mode for Nftables {
-    const NAME: &'static str = "nftables";
-    type Kernel = NftablesKernel;
-
-    fn make(masquerade_bit: u8) -> Self {
-        Self::new(masquerade_bit)
-    }
-}
-
-impl Mode for Iptables {
-    const NAME: &'static str = "iptables";
-    type Kernel = IptablesKernel;
-
-    fn make(masquerade_bit: u8) -> Self {
-        Self::new(masquerade_bit)
-    }
-}
-
-impl Mode for Userspace {
-    const NAME: &'static str = "userspace";
-    const LIMITS: Limits = Limits { relayed: true, virtual_servers: false };
-    type Kernel = UserspaceKernel;
-
-    fn make(_: u8) -> Self {
-        Self
-    }
-}
-
-impl Mode for Ipvs {
-    const NAME: &'static str = "ipvs";
-    const LIMITS: Limits = Limits { relayed: false, virtual_servers: true };
-    type Kernel = IpvsKernel;
-
-    fn make(masquerade_bit: u8) -> Self {
-        Self::new(masquerade_bit, "rr")
-    }
 }

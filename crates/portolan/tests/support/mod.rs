@@ -17,6 +17,33 @@ use portolan_testkit::{PacketLine, Protocol as WireProtocol, Scenario, topology}
 const DEFAULTS: [(&str, &str); 2] =
     [("--hostname-override", "node-a"), ("--service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")];
 
+/// What the flags of a scenario lead to.
+#[derive(Clone)]
+struct Settings {
+    options: Options,
+    config: PlanConfig,
+    masquerade_bit: u8,
+}
+
+impl Settings {
+    /// Read once for all sessions of a program, because kube-proxy has many flags to parse.
+    fn of(scenario: &Scenario) -> Self {
+        static READ: Mutex<BTreeMap<String, Settings>> = Mutex::new(BTreeMap::new());
+        let mut read = READ.lock().expect("the flags of every scenario are right");
+        read.entry(scenario.name.clone()).or_insert_with(|| Self::read(scenario)).clone()
+    }
+
+    fn read(scenario: &Scenario) -> Self {
+        let flags = parse_flags(scenario);
+        let settings = QuestionSettings::read(&flags.settings).expect("the scenario's flags are right");
+        let options = Options { state: State::None, ..settings.manifests };
+        // The flag counts in every mode here, also in those where kube-proxy has no use for it.
+        let loopback_node_ports = flags.settings.kube_proxy.0.boolean("iptables-localhost-nodeports");
+        let config = PlanConfig { loopback_node_ports, ..settings.traffic.plan };
+        Self { options, config, masquerade_bit: settings.traffic.mode_settings.masquerade_bit }
+    }
+}
+
 pub(crate) struct Session {
     manifests: Option<Manifests>,
     options: Options,
@@ -27,13 +54,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let flags = parse_flags(scenario);
-        let settings = QuestionSettings::read(&flags.settings).expect("the scenario's flags are right");
-        let options = Options { state: State::None, ..settings.manifests };
-        // The flag counts in every mode here, also in those where kube-proxy has no use for it.
-        let loopback_node_ports = flags.settings.kube_proxy.0.boolean("iptables-localhost-nodeports");
-        let config = PlanConfig { loopback_node_ports, ..settings.traffic.plan };
-        let masquerade_bit = settings.traffic.mode_settings.masquerade_bit;
+        let Settings { options, config, masquerade_bit } = Settings::of(scenario);
         Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit }
     }
 

@@ -1,31 +1,27 @@
 //! The daemon in ipvs mode: queries, repair, and changes to other modes and back under traffic.
 
-use std::fs;
-
+use portolan_dataplane::mode::Mode;
+use portolan_dataplane::modes;
 use portolan_testkit::{LongConnection, Protocol, Stream};
 
 use crate::lab;
 use crate::node::{Node, service};
 use crate::poll::until;
+use crate::switching::{switch, write_mode};
 use crate::world::socket;
 
 const WEB: &str = "10.96.0.10:80";
 const NODE_PORT: &str = "192.168.50.1:30080";
 const PER_SECOND: u32 = 20;
 
-const MODES: [&str; 4] = ["nftables", "iptables", "userspace", "ipvs"];
-/// From each other mode to ipvs and back; the node starts in the first. The changes among the others run on the host.
-const CHANGES: [&str; 7] = ["nftables", "ipvs", "iptables", "ipvs", "userspace", "ipvs", "nftables"];
-
-fn write_mode(node: &Node, mode: &str) {
-    let text = format!(
-        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n\
-         hostnameOverride: node-a\nclusterCIDR: 10.244.0.0/16\nnodePortAddresses: [192.168.50.0/24]\n\
-         ipvs: {{scheduler: lc}}\n"
-    );
-    fs::write(node.path("config.draft"), text).unwrap();
-    fs::rename(node.path("config.draft"), node.path("config.conf")).unwrap();
+/// From each other mode to one that needs the VM and back. The changes among the others run on the host.
+fn changes() -> Vec<&'static dyn Mode> {
+    let (of_vm, of_host): (Vec<&dyn Mode>, Vec<&dyn Mode>) =
+        modes::ALL.iter().copied().partition(|mode| !mode.kernel_modules().is_empty());
+    of_vm.iter().flat_map(|vm| of_host.iter().flat_map(move |host| [*host, *vm])).chain([of_host[0]]).collect()
 }
+
+const SCHEDULER: &str = "ipvs: {scheduler: lc}\n";
 
 fn write_service(node: &Node, annotations: &str) {
     let text = service("web", "10.96.0.10", "type: NodePort", &["10.244.1.2", "10.244.2.2"]);
@@ -38,16 +34,6 @@ fn shown(node: &Node, words: &str) -> String {
     node.lab.host("node-a").command(&words).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the rules of a mode are there, whatever else is.
-fn serves(node: &Node, mode: &str) -> bool {
-    match mode {
-        "nftables" => shown(node, "nft list tables").contains("ip portolan"),
-        "iptables" => shown(node, "iptables-nft-save -t nat").contains(":KUBE-SEP-"),
-        "userspace" => shown(node, "iptables-nft-save -t nat").contains(":KUBE-PORTALS-CONTAINER"),
-        _ => shown(node, "iptables-nft-save -t nat").contains(":KUBE-LOAD-BALANCER "),
-    }
-}
-
 #[test]
 fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
     // No other test runs meanwhile: a processor that stalls between two hooks lets a packet see half of each mode.
@@ -55,24 +41,21 @@ fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
     let mut node = Node::new();
     node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
     write_service(&node, "");
-    write_mode(&node, CHANGES[0]);
+    let changes = changes();
+    write_mode(&node, changes[0], SCHEDULER);
     let file = node.path("config.conf").display().to_string();
     node.start_with(&["--config", &file]);
     let stream = |from, to: &str| Stream { from, to: socket(to) };
     let load = node.lab.load(&[stream("pod-a3", WEB), stream("client", NODE_PORT), stream("node-a", WEB)], PER_SECOND);
     let mut lasting: Vec<LongConnection> = Vec::new();
-    for mode in &CHANGES[1..] {
+    for mode in &changes[1..] {
         lasting
             .extend([("pod-a3", WEB), ("client", NODE_PORT)].map(|(from, to)| node.connect(from, to, Protocol::Tcp)));
         let before = load.opened();
-        write_mode(&node, mode);
-        until("the new mode's rules are there, and no others", || {
-            MODES.iter().all(|it| serves(&node, it) == (it == mode))
-        });
-        node.settle();
+        switch(&node, *mode, SCHEDULER);
         until("connections are made", || load.opened() > before + 20);
         let lives = |connection: &LongConnection| connection.exchange(b"hello").is_ok_and(|it| it == b"hello");
-        assert!(lasting.iter().all(lives), "connections from before the change to {mode} live");
+        assert!(lasting.iter().all(lives), "connections from before the change to {} live", mode.name());
     }
     let tally = load.stop();
     println!("mode changes: {} connections, {} failed", tally.connections, tally.failures.len());

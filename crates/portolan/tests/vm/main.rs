@@ -6,15 +6,20 @@
 mod cost;
 mod daemon;
 mod draining;
-mod ipvs;
+#[path = "../../../plan/tests/history/mod.rs"]
+mod history;
 mod kernel;
 #[path = "../scenarios/live.rs"]
 mod live;
 #[path = "../scenarios/mode.rs"]
 mod mode;
+mod modes;
 #[path = "../daemon/node.rs"]
 #[expect(dead_code, reason = "the tests of the daemon on the host use more")]
 mod node;
+#[path = "../../../dataplane/tests/dataplane/play.rs"]
+#[expect(dead_code, reason = "kernels in memory are for the host")]
+mod play;
 #[path = "../daemon/poll.rs"]
 mod poll;
 mod schedulers;
@@ -22,6 +27,8 @@ mod sctp;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "golden files are written on the host")]
 mod support;
+#[path = "../daemon/switching.rs"]
+mod switching;
 mod views;
 mod world;
 

@@ -1,33 +1,31 @@
 //! SCTP with real packets.
 
-use portolan_dataplane::iptables::{Iptables, IptablesKernel};
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
 use portolan_dataplane::peers::cleanup_everything;
 use portolan_dataplane::tables::Variant;
-use portolan_dataplane::{Error, Reconciler};
 use portolan_testkit::{Protocol, Scenario, topology};
 
 use crate::lab;
 use crate::live::check_steps;
-use crate::mode::Mode;
+use crate::mode::{self, Tested};
 use crate::support::scenarios;
 
-#[test]
-fn sctp_in_nftables_mode() {
-    check::<Nftables>(NftablesKernel::open);
+/// The modes of the VM send SCTP with all their scenarios.
+fn modes_of_the_host() -> impl Iterator<Item = Tested> {
+    mode::all().filter(|tested| tested.mode.kernel_modules().is_empty() && !tested.mode.limits().relayed)
 }
 
 #[test]
-fn sctp_in_iptables_mode() {
-    check::<Iptables>(|| IptablesKernel::open(Variant::Nft));
+fn sctp_goes_as_written() {
+    modes_of_the_host().for_each(check);
 }
 
 #[test]
-fn sctp_in_iptables_mode_of_old() {
-    check::<Iptables>(|| IptablesKernel::open(Variant::Legacy));
+fn sctp_goes_as_written_with_legacy_tables() {
+    let with_tables = modes_of_the_host().filter(|tested| tested.mode.batches_changes());
+    with_tables.for_each(|tested| check(Tested { variant: Variant::Legacy, ..tested }));
 }
 
-fn check<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
+fn check(tested: Tested) {
     let lab = lab();
     assert!(lab.supports_sctp(), "the kernel of the VM has SCTP");
     let with_sctp: Vec<Scenario> = scenarios().into_iter().filter(sends_sctp).collect();
@@ -36,10 +34,9 @@ fn check<M: Mode>(open: impl Fn() -> Result<M::Kernel, Error> + Sync) {
     // Other tests use the same lab.
     node.run(cleanup_everything);
     for scenario in with_sctp {
-        let kernel = node.run(&open).unwrap_or_else(|error| panic!("{}: {error}", M::NAME));
-        let mut reconciler = Reconciler::new(M::make(M::session(&scenario).masquerade_bit), kernel);
-        check_steps(&lab, &scenario, &mut reconciler)
-            .unwrap_or_else(|failure| panic!("{}, {}: {failure}", M::NAME, scenario.name));
+        let mut active = tested.open(&lab, tested.session(&scenario).masquerade_bit).expect("the mode can be opened");
+        check_steps(&lab, &scenario, tested, &mut *active)
+            .unwrap_or_else(|failure| panic!("{}, {}: {failure}", tested.name(), scenario.name));
     }
     let report = node.run(cleanup_everything);
     assert!(report.is_complete(), "{report}");

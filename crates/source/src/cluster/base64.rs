@@ -20,7 +20,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let end = digits.iter().rposition(|digit| *digit != b'=').map_or(0, |last| last + 1);
-    if digits.len() % 4 != 0 || digits.len() - end > 2 {
+    if !digits.len().is_multiple_of(4) || digits.len() - end > 2 {
         return None;
     }
     let mut bytes = Vec::with_capacity(digits.len() / 4 * 3);

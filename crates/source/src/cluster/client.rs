@@ -1,4 +1,4 @@
-//! An HTTP client of one server: a connection for each request under way, kept for the next when the answer has been read.
+//! An HTTP client of one server: a connection for each request under way, kept for the next once the answer is read.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

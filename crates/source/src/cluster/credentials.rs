@@ -1,4 +1,4 @@
-//! The address of the API server and the credentials for it: a kubeconfig file, `--master`, or the pod's service account.
+//! The address of the API server and the credentials for it: kubeconfig, `--master`, or the pod's service account.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Credential plugins: programs that print a token or a client certificate, as `client.authentication.k8s.io` describes.
+//! Credential plugins: programs that print a token or a client certificate, by `client.authentication.k8s.io`.
 
 use std::io::IsTerminal;
 use std::process::{Command, Output, Stdio};

@@ -66,8 +66,8 @@ fn roots(selected: &Selected, authority: Option<&[u8]>) -> Result<RootCertStore,
     Ok(roots)
 }
 
-/// Without an authority of its own, a cluster is trusted by the authorities of the machine: those that SSL_CERT_FILE and
-/// SSL_CERT_DIR name, or those of the distribution.
+/// Without an authority of its own, a cluster is trusted by the authorities of the machine: those that SSL_CERT_FILE
+/// and SSL_CERT_DIR name, or those of the distribution.
 fn system_roots(selected: &Selected) -> Result<RootCertStore, AccessError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();

@@ -147,7 +147,7 @@ impl Server {
             let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
                 worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            workers.into_iter().map(join).collect()
+            workers.into_iter().try_for_each(join)
         })
     }
 }

@@ -1,0 +1,53 @@
+//! Random histories of a cluster, played in one mode.
+
+use portolan_dataplane::mode::{Mode, Synchronize};
+use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
+use portolan_dataplane::{ModeSettings, OptionValue, Options, Trust};
+use portolan_plan::{Plan, PlanConfig, plan};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use crate::history::{Happening, beginning, config, happen, history};
+
+/// Plays a history with one sync per happening, and compares the kernel with a plan from scratch.
+pub(crate) fn play(mode: &dyn Mode, history: &[Happening], kernel: &mut dyn Synchronize) {
+    let config = PlanConfig { limits: mode.limits(), ..config() };
+    let (mut snapshot, mut last) = (beginning(), Plan::default());
+    for happening in history {
+        happen(&mut snapshot, happening);
+        last = plan(&snapshot, &last, &config);
+        until_ok(|| kernel.sync(&last, Trust::Memory));
+    }
+    let difference = until_ok(|| kernel.verify(&plan(&snapshot, &Plan::default(), &config)));
+    assert!(difference.is_empty(), "{} mode:\n{}", mode.name(), difference.text);
+}
+
+/// A kernel that fails now and then is tried again; one that always fails has a reason.
+fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, portolan_dataplane::Error>) -> T {
+    for count in 1.. {
+        match attempt() {
+            Ok(done) => return done,
+            Err(error) => assert!(count < 100, "{error}"),
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+/// HISTORIES=10 for a slow machine.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let cases = std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Odd histories run in the legacy tables, in a mode that has rules there.
+pub(crate) fn check_in_real_kernel(mode: &dyn Mode, usual: u32) {
+    let checked = TestRunner::new(cases(usual)).run(&(history(), any::<bool>()), |(history, is_legacy)| {
+        let variant = if is_legacy { Variant::Legacy } else { Variant::Nft };
+        let mut options = Options::default();
+        options.set(VARIANT_OPTION, OptionValue::Text(variant.name().into()));
+        let settings = ModeSettings { options, ..ModeSettings::default() };
+        play(mode, &history, &mut *mode.open(&settings).expect("the mode can be opened"));
+        Ok(())
+    });
+    checked.unwrap_or_else(|failure| panic!("{} mode: {failure}", mode.name()));
+}
