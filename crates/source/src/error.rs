@@ -1,4 +1,4 @@
-//! What can go wrong with watching files and clusters. What is wrong with files and objects is a [`crate::Problem`].
+//! Errors of watching files and clusters. Errors in files and objects are [`crate::Problem`]s.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ pub enum Error {
     Watch { path: PathBuf, source: rustix::io::Errno },
     #[error("cannot start watching files: {0}")]
     Start(#[source] rustix::io::Errno),
-    #[error("cannot wait for changes of files: {0}")]
+    #[error("cannot wait for file changes: {0}")]
     Wait(#[source] rustix::io::Errno),
     #[error(transparent)]
-    Access(#[from] crate::cluster::AccessError),
+    Access(#[from] crate::cluster::error::AccessError),
 }

@@ -1,4 +1,4 @@
-//! Which files there are, and which of them may have changed.
+//! The manifest files, and which of them may have changed.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A file's place: the index of the path it was found through, then its own path. This is also the order of files.
+/// The index of the path that a file was found through, then its own path. This is also the order of files.
 pub(crate) type Place = (usize, PathBuf);
 
-/// What a glance tells of a file's content.
+/// What `stat` shows of the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     modified: (i64, i64),
@@ -29,8 +29,8 @@ impl Stamp {
         }
     }
 
-    /// The kernel's clock for files is coarse: a file that was written a moment before it was read may be written
-    /// again within the same tick, so its stamp proves nothing yet.
+    /// The kernel's timestamps are coarse: a file that was written just before it was read may be written again within
+    /// the same tick, without a different stamp.
     pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         let changed = Duration::new(self.changed.0.max(0) as u64, self.changed.1 as u32);
         let age = now.duration_since(SystemTime::UNIX_EPOCH + changed);
@@ -44,7 +44,7 @@ pub(crate) fn content_hash(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The files of all paths. A path that cannot be listed comes with its error, and its files count as unchanged.
+/// The files of all paths. The files of a path that cannot be listed count as unchanged.
 pub(crate) struct Listing {
     pub(crate) files: Vec<(Place, io::Result<Stamp>)>,
     pub(crate) failures: Vec<(usize, PathBuf, io::Error)>,

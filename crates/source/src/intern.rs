@@ -1,4 +1,4 @@
-//! Strings that occur again and again (namespaces, port names, node names, zones), each kept once.
+//! Strings that recur (namespaces, port names, node names, zones), each in memory once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Interner {
         shared
     }
 
-    /// Lets go of what nobody else holds any more, once enough has come in to make looking worth while.
+    /// Drops strings that are no longer used, once enough have been added since the last sweep.
     pub(crate) fn sweep(&mut self) {
         if self.texts.len() > self.after_sweep + self.after_sweep / 4 + 64 {
             self.texts.retain(|text| Arc::strong_count(text) > 1);

@@ -1,4 +1,4 @@
-//! Files in, snapshot out.
+//! The snapshot of a set of manifest files.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -8,15 +8,15 @@ use std::time::SystemTime;
 
 use portolan_model::{ServiceName, Snapshot};
 
-use crate::convert::Context;
+use crate::convert::context::Defaults;
 use crate::files::{self, Listing, Place, Stamp};
 use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
+use crate::options::{Options, State};
 use crate::parse;
 use crate::report::{Ignored, Problem, Report};
 use crate::store::{Store, Taken};
 use crate::world::World;
-use crate::{Options, State};
 
 /// The objects of a set of files, kept up to date.
 #[derive(Debug)]
@@ -46,14 +46,14 @@ struct Candidate {
 }
 
 impl Manifests {
-    /// Reads nothing yet, except what was allotted before.
+    /// Reads nothing but the state file.
     pub fn new(options: Options) -> Self {
         let world = World::new(&options);
         let (names, store, missing, reported) = Default::default();
         Self { options, names, store, world, missing, reported }
     }
 
-    /// One file that exists only in memory, for tests and scenarios. Nothing is kept on disk.
+    /// One file that exists only in memory, for tests and scenarios. Nothing is written to disk.
     pub fn from_text(options: Options, name: &str, text: &str) -> (Self, Report) {
         let options = Options { paths: vec![PathBuf::from(name)], state: State::None, ..options };
         let mut manifests = Self::new(options);
@@ -68,7 +68,7 @@ impl Manifests {
         self.update(vec![Candidate { number, stamp: None, text: Some(text.to_owned()) }], Vec::new())
     }
 
-    /// Reads what changed on disk and brings the snapshot up to date. Files that did not change cost a glance.
+    /// Reads the files that changed on disk and updates the snapshot. A file that did not change costs one `stat`.
     pub fn reload(&mut self) -> Report {
         let mut report = self.reload_quickly();
         report.new_problems.extend(self.save());
@@ -76,7 +76,7 @@ impl Manifests {
         report
     }
 
-    /// The same, but what was allotted is not written down until [`Self::save`]: the disk takes longer than the rest.
+    /// The same without writing the state file, which takes longer than all the rest; see [`Self::save`].
     pub fn reload_quickly(&mut self) -> Report {
         let listing = files::list(&self.options.paths);
         let gone = self.gone(&listing);
@@ -86,7 +86,7 @@ impl Manifests {
         self.update(candidates, gone)
     }
 
-    /// Writes down who holds which address, if that changed. Tells what is wrong, if it was not told before.
+    /// Writes the state file if an allocation changed. Returns a problem that was not reported before.
     pub fn save(&mut self) -> Option<Problem> {
         self.world.save();
         let problem = self.world.save_problem()?.clone();
@@ -103,7 +103,7 @@ impl Manifests {
         Some(format!("{file}:{line}"))
     }
 
-    /// Whether the containers of a Pod are told of the Services in its namespace; `None` if there is no such Pod.
+    /// Whether the containers of a Pod get environment variables for the Services of its namespace; `None` without such a Pod.
     pub fn has_service_links(&self, namespace: &str, pod: &str) -> Option<bool> {
         let id = ObjectId { kind: Kind::Pod, namespace: namespace.into(), name: pod.into() };
         match self.store.object(&id)? {
@@ -116,7 +116,7 @@ impl Manifests {
         self.store.number(&place).unwrap_or_else(|| self.store.add_file(place))
     }
 
-    /// Files that are no longer there. What cannot be listed is not gone: it may come back.
+    /// Files that are no longer there. A path that cannot be listed may come back, so its files are not gone.
     fn gone(&self, listing: &Listing) -> Vec<u32> {
         let there: BTreeSet<&Place> = listing.files.iter().map(|(place, _)| place).collect();
         let lost: BTreeSet<usize> = listing.failures.iter().map(|(index, _, _)| *index).collect();
@@ -137,16 +137,16 @@ impl Manifests {
         }
         gone.into_iter().for_each(|number| self.store.remove_file(number));
         candidates.into_iter().for_each(|candidate| self.read(candidate, &mut progress));
-        let changed = self.settle(&mut progress);
+        let changed = self.update_world(&mut progress);
         self.report(progress.ignored, changed)
     }
 
-    /// Reads one file. It is put back as it was if it did not change or cannot be read.
+    /// Reads one file. Its objects stay as they were if it did not change or cannot be read.
     fn read(&mut self, candidate: Candidate, progress: &mut Progress) {
         let Candidate { number, stamp, text } = candidate;
         let Some(file) = self.store.file_mut(number) else { return };
         let text = text.map_or_else(|| fs::read_to_string(&file.place.1), Ok);
-        file.failure = text.as_ref().err().map(|error| format!("cannot read it: {error}"));
+        file.failure = text.as_ref().err().map(|error| format!("cannot read the file: {error}"));
         let hash = text.as_ref().ok().map(|text| files::content_hash(text.as_bytes()));
         let settled = stamp.filter(|stamp| stamp.is_settled(SystemTime::now()));
         file.stamp = settled.filter(|_| text.is_ok());
@@ -161,21 +161,19 @@ impl Manifests {
 
     fn parse(&mut self, number: u32, text: &str, progress: &mut Progress) {
         let Some(name) = self.store.file(number).map(|file| file.name.clone()) else { return };
-        let mut context = Context {
+        let defaults = Defaults {
             service_ranges: &self.options.service_ranges,
             node_port_range: &self.options.node_port_range,
             node_name: &self.options.node_name,
-            names: &mut self.names,
-            skipped: Vec::new(),
         };
-        let mut parsed = parse::parse(&name, text, &mut context);
+        let mut parsed = parse::parse(&name, text, defaults, &mut self.names);
         progress.ignored.append(&mut parsed.ignored);
         self.store.fill(number, parsed, &mut progress.taken);
         progress.touched.extend(self.store.defined_by(number));
     }
 
-    /// Brings everything that follows from the touched objects up to date.
-    fn settle(&mut self, progress: &mut Progress) -> bool {
+    /// Updates everything that depends on the touched objects.
+    fn update_world(&mut self, progress: &mut Progress) -> bool {
         let taken: Vec<(ObjectId, Object)> = std::mem::take(&mut progress.taken)
             .into_values()
             .flat_map(|taken| taken.definitions)
@@ -184,7 +182,7 @@ impl Manifests {
         progress.touched.extend(taken.iter().map(|(id, _)| id.clone()));
         progress.touched.sort_unstable();
         progress.touched.dedup();
-        let changed = self.world.settle(&mut self.store, &progress.touched, &taken);
+        let changed = self.world.update(&mut self.store, &progress.touched, &taken);
         drop(taken);
         self.names.sweep();
         changed
@@ -219,5 +217,5 @@ fn unreadable(file: &crate::store::File) -> Option<Problem> {
 
 fn missing(path: &std::path::Path, error: &std::io::Error) -> Problem {
     let file: Arc<str> = path.display().to_string().into();
-    Problem { file, line: 0, object: None, reason: format!("cannot list it: {error}") }
+    Problem { file, line: 0, object: None, reason: format!("cannot list the path: {error}") }
 }

@@ -1,4 +1,4 @@
-//! What is kept of each object: the facts themselves, and what playing the control plane needs besides.
+//! What is kept of each object of a manifest: its part of the snapshot, and what the control plane's part needs beside it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use portolan_model::{Conditions, Family, Protocol, Service, ServiceName, Slice, SlicePort};
 
-/// The order of the kinds is only that of a map; namespaced names within one kind and namespace lie together.
+/// The order is that of the store, in which the objects of one kind and namespace are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     Service,
@@ -24,7 +24,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Whose document it is. A Node or a Namespace has an empty namespace.
+/// Kind and name. The namespace of a Node or a Namespace is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectId {
     pub(crate) kind: Kind,
@@ -58,56 +58,56 @@ pub(crate) enum Object {
     Endpoints(Box<[Subset]>),
     Pod(Box<Pod>),
     Node(Box<NodeObject>),
-    /// That it exists is all that matters.
+    /// Only its existence matters.
     Namespace,
 }
 
 #[derive(Debug)]
 pub(crate) struct ServiceObject {
-    /// As asked for until addresses and ports are allotted, then the very one that the snapshot holds.
+    /// Without addresses and node ports until they are allocated; then the same `Arc` as in the snapshot.
     pub(crate) service: Arc<Service>,
-    pub(crate) wish: Wish,
+    pub(crate) request: AddressRequest,
     pub(crate) selection: Option<Box<Selection>>,
-    /// Another proxy's, by label `service.kubernetes.io/service-proxy-name`: it keeps its address but gets no rules.
+    /// Served by another proxy (label `service.kubernetes.io/service-proxy-name`): it has an address but no rules.
     pub(crate) foreign: bool,
 }
 
-/// What a Service asks of the allocator.
+/// What a Service requests of the allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct AddressRequest {
     pub(crate) headless: bool,
-    /// The primary one, then the second. Neither for ExternalName.
+    /// The primary one, then the secondary one. Neither for ExternalName.
     pub(crate) families: [Option<Family>; 2],
-    pub(crate) wants_node_ports: bool,
-    pub(crate) wants_health_port: bool,
-    /// What it insists on, which most Services do not.
-    pub(crate) demand: Option<Box<Demand>>,
+    pub(crate) needs_node_ports: bool,
+    pub(crate) needs_health_port: bool,
+    /// Most Services have none.
+    pub(crate) explicit: Option<Box<Explicit>>,
 }
 
-impl Wish {
+impl AddressRequest {
     pub(crate) fn families(&self) -> impl Iterator<Item = Family> {
         self.families.into_iter().flatten()
     }
 
     pub(crate) fn addresses(&self) -> &[IpAddr] {
-        self.demand.as_ref().map_or(&[], |demand| &demand.addresses)
+        self.explicit.as_ref().map_or(&[], |explicit| &explicit.addresses)
     }
 
     pub(crate) fn node_ports(&self) -> &[u16] {
-        self.demand.as_ref().map_or(&[], |demand| &demand.node_ports)
+        self.explicit.as_ref().map_or(&[], |explicit| &explicit.node_ports)
     }
 
     pub(crate) fn health_port(&self) -> Option<u16> {
-        self.demand.as_ref().and_then(|demand| demand.health_port)
+        self.explicit.as_ref().and_then(|explicit| explicit.health_port)
     }
 }
 
-/// Explicit numbers.
+/// Addresses and ports that the manifest names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demand {
-    /// ClusterIPs in the order of the families; those not given are picked.
+pub(crate) struct Explicit {
+    /// ClusterIPs in the order of the families; the others are picked.
     pub(crate) addresses: Box<[IpAddr]>,
-    /// One for each port, 0 where none was given; empty when none was given at all.
+    /// One for each port, 0 where none is given; empty where none is given at all.
     pub(crate) node_ports: Box<[u16]>,
     pub(crate) health_port: Option<u16>,
 }
@@ -137,16 +137,16 @@ pub(crate) enum Distribution {
 
 #[derive(Debug)]
 pub(crate) struct SliceObject {
-    /// The name of its Service. `None` when the slice names none, or holds names instead of addresses: kept only to be known.
+    /// `None` for a slice that names no Service or holds host names: it has no effect.
     pub(crate) service: Option<Arc<str>>,
-    /// Label `service.kubernetes.io/headless`: of use to DNS only.
+    /// Label `service.kubernetes.io/headless`: used by DNS only.
     pub(crate) headless: bool,
-    /// A cluster's own controller made it, so that nothing need be made here.
+    /// Made by a controller of a cluster: the Service has all its slices already.
     pub(crate) managed: bool,
     pub(crate) slice: Arc<Slice>,
 }
 
-/// A subset of hand-written Endpoints.
+/// A subset of Endpoints.
 #[derive(Debug)]
 pub(crate) struct Subset {
     pub(crate) ports: Box<[SlicePort]>,
@@ -164,7 +164,7 @@ pub(crate) struct SubsetAddress {
 #[derive(Debug)]
 pub(crate) struct Pod {
     pub(crate) labels: Box<[(Arc<str>, Arc<str>)]>,
-    /// Empty when the pod has finished or has no address yet, so that it is nobody's endpoint.
+    /// Empty for a Pod that has finished or has no address yet: it is no endpoint.
     pub(crate) addresses: Box<[IpAddr]>,
     pub(crate) node: Arc<str>,
     pub(crate) serving: bool,
@@ -172,7 +172,7 @@ pub(crate) struct Pod {
     pub(crate) hostname: Option<Box<str>>,
     pub(crate) subdomain: Option<Box<str>>,
     pub(crate) ports: Box<[NamedPort]>,
-    /// Whether its containers are told of the Services in its namespace.
+    /// Whether its containers get environment variables for the Services of its namespace.
     pub(crate) service_links: bool,
 }
 

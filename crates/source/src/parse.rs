@@ -1,15 +1,18 @@
-//! One file's text becomes objects, problems and documents of no concern.
+//! From the text of a file to objects.
 
 use std::sync::Arc;
 
-use crate::convert::{self, Context, Converted};
+use crate::convert::context::{Context, Defaults, Flaw, Reading};
+use crate::convert::identity::identify;
+use crate::convert::{endpoints, node, pod, service, slice};
+use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
-use crate::read::document::{self, Document};
-use crate::read::schema::Header;
-use crate::read::{self, Unreadable, peek};
 use crate::report::{Ignored, Problem};
+use crate::spec::{self, HasMetadata, Header};
+use crate::yaml::document::{ReadError, Reader};
+use crate::yaml::split::split;
 
-/// One document's outcome. Without an object it is broken.
+/// What a document became. Without an object it is malformed.
 pub(crate) struct Parsed {
     pub(crate) line: u32,
     pub(crate) id: Option<ObjectId>,
@@ -23,91 +26,57 @@ pub(crate) struct ParsedFile {
     pub(crate) ignored: Vec<Ignored>,
 }
 
-pub(crate) fn parse(file: &Arc<str>, text: &str, context: &mut Context<'_>) -> ParsedFile {
+pub(crate) fn parse(file: &Arc<str>, text: &str, defaults: Defaults<'_>, names: &mut Interner) -> ParsedFile {
     let mut parsed = ParsedFile::default();
-    for document in document::split(text) {
-        parsed.add(file, &document, context);
+    for document in split(text) {
+        let context = &mut Context::new(Reading::Strict, names);
+        parsed.add(file, &document.reader(), defaults, context);
     }
     parsed
 }
 
 impl ParsedFile {
-    fn add(&mut self, file: &Arc<str>, document: &Document<'_>, context: &mut Context<'_>) {
-        match sort(document) {
-            Ok(Sort::Known(kind)) => self.add_converted(file, document.line, convert::convert(kind, document, context)),
-            Ok(Sort::Other(header)) => self.ignored.push(ignored(file, document.line, header)),
-            Ok(Sort::Nothing) => {}
-            Err(unreadable) => {
-                self.problems.push(problem(file, None, unreadable));
-                self.documents.push(Parsed { line: document.line, id: None, object: None });
+    fn add(&mut self, file: &Arc<str>, reader: &Reader<'_>, defaults: Defaults<'_>, context: &mut Context<'_>) {
+        let header = match reader.header() {
+            Ok(None) => return,
+            Ok(Some(header)) if header.kind.is_empty() => {
+                let reason = "kind: a kind is required".to_owned();
+                return self.add_object(file, reader.line(), None, Err(ReadError { line: reader.line(), reason }));
             }
+            Ok(Some(header)) => header,
+            Err(error) => return self.add_object(file, reader.line(), None, Err(error)),
+        };
+        let Some(kind) = known(&header) else { return self.ignored.push(ignored(file, reader.line(), header)) };
+        let (id, object) = match convert(kind, reader, defaults, context) {
+            Ok((id, object)) => (Some(id), Ok(object)),
+            Err(error) => (identify(kind, &header.metadata, context.names).ok(), Err(error)),
+        };
+        for flaw in context.omitted.drain(..) {
+            self.problems.push(problem(file, id.as_ref(), located(reader, &flaw)));
         }
+        self.add_object(file, reader.line(), id, object);
     }
 
-    fn add_converted(&mut self, file: &Arc<str>, line: u32, converted: Converted) {
-        let Converted { id, object, skipped } = converted;
-        let complaints = skipped.into_iter().map(|skipped| problem(file, id.as_ref(), skipped));
-        self.problems.extend(complaints);
-        let object = match object {
-            Ok(object) => Some(object),
-            Err(unreadable) => {
-                self.problems.push(problem(file, id.as_ref(), unreadable));
-                None
-            }
-        };
+    fn add_object(&mut self, file: &Arc<str>, line: u32, id: Option<ObjectId>, object: Result<Object, ReadError>) {
+        let object = object.map_err(|error| self.problems.push(problem(file, id.as_ref(), error))).ok();
         self.documents.push(Parsed { line, id, object });
     }
 }
 
-fn problem(file: &Arc<str>, id: Option<&ObjectId>, unreadable: Unreadable) -> Problem {
+fn problem(file: &Arc<str>, id: Option<&ObjectId>, error: ReadError) -> Problem {
     let object = id.map(ObjectId::to_string);
-    Problem { file: file.clone(), line: unreadable.line, object, reason: unreadable.reason }
+    Problem { file: file.clone(), line: error.line, object, reason: error.reason }
 }
 
 fn ignored(file: &Arc<str>, line: u32, header: Header) -> Ignored {
-    let metadata = header.metadata.unwrap_or_default();
-    let name = metadata.name.unwrap_or_default();
-    let name = metadata.namespace.map_or(name.clone(), |namespace| format!("{namespace}/{name}"));
-    Ignored { file: file.clone(), line, kind: header.kind.unwrap_or_default(), name }
+    let (namespace, name) = (header.metadata.namespace, header.metadata.name);
+    let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
+    Ignored { file: file.clone(), line, kind: header.kind, name }
 }
 
-enum Sort {
-    Known(Kind),
-    Other(Header),
-    /// A document that says nothing, such as `null`.
-    Nothing,
-}
-
-fn sort(document: &Document<'_>) -> Result<Sort, Unreadable> {
-    if let Some(kind) = peeked(document) {
-        return Ok(Sort::Known(kind));
-    }
-    let header = read::read::<Option<Header>>(document);
-    let Some(mut header) = header.or_else(|error| sketched(document).ok_or(error))? else { return Ok(Sort::Nothing) };
-    header.kind = header.kind.or_else(|| document.kind.clone());
-    let Some(kind) = header.kind.as_deref() else {
-        return Err(Unreadable { line: document.line, reason: "kind: a kind is required".to_owned() });
-    };
-    Ok(known(kind, header.api_version.as_deref()).map_or_else(|| Sort::Other(header), Sort::Known))
-}
-
-/// The usual case without parsing: the kind stands on a line of its own.
-fn peeked(document: &Document<'_>) -> Option<Kind> {
-    if document.json {
-        return None;
-    }
-    known(peek::top_level(&document.text, "kind")?, peek::top_level(&document.text, "apiVersion"))
-}
-
-/// A document that cannot be parsed may still say what it is, and a broken one of no concern is of no concern.
-fn sketched(document: &Document<'_>) -> Option<Option<Header>> {
-    let header = read::identity(document);
-    header.kind.is_some().then_some(Some(header))
-}
-
-/// A kind is ours only in its own API group: there are other Services and Nodes. An absent version is forgiven.
-fn known(kind: &str, version: Option<&str>) -> Option<Kind> {
-    let (kind, group) = match kind {
+/// A kind counts only in its own API group: there are other Services and Nodes. An absent version is accepted.
+fn known(header: &Header) -> Option<Kind> {
+    let (kind, version) = match &*header.kind {
         "Service" => (Kind::Service, "v1"),
         "EndpointSlice" => (Kind::EndpointSlice, "discovery.k8s.io/v1"),
         "Endpoints" => (Kind::Endpoints, "v1"),
@@ -116,5 +85,47 @@ fn known(kind: &str, version: Option<&str>) -> Option<Kind> {
         "Namespace" => (Kind::Namespace, "v1"),
         _ => return None,
     };
-    version.is_none_or(|version| version == group).then_some(kind)
+    (header.api_version.is_empty() || header.api_version == version).then_some(kind)
+}
+
+fn convert(
+    kind: Kind,
+    reader: &Reader<'_>,
+    defaults: Defaults<'_>,
+    context: &mut Context<'_>,
+) -> Result<(ObjectId, Object), ReadError> {
+    match kind {
+        Kind::Service => typed(kind, reader, context, |object: spec::Service, id, context| {
+            Ok(Object::Service(Box::new(service::requested(&object, id, defaults, context)?)))
+        }),
+        Kind::EndpointSlice => typed(kind, reader, context, |object, id, context| {
+            Ok(Object::Slice(Box::new(slice::convert(&object, id, context)?)))
+        }),
+        Kind::Endpoints => typed(kind, reader, context, |object, _, context| {
+            Ok(Object::Endpoints(endpoints::convert(object, context)?))
+        }),
+        Kind::Pod => typed(kind, reader, context, |object, _, context| {
+            Ok(Object::Pod(Box::new(pod::convert(&object, defaults, context)?)))
+        }),
+        Kind::Node => typed(kind, reader, context, |object, _, context| {
+            Ok(Object::Node(Box::new(node::convert(&object, context)?)))
+        }),
+        Kind::Namespace => typed(kind, reader, context, |_: spec::Identity, _, _| Ok(Object::Namespace)),
+    }
+}
+
+fn typed<T: serde::de::DeserializeOwned + HasMetadata>(
+    kind: Kind,
+    reader: &Reader<'_>,
+    context: &mut Context<'_>,
+    convert: impl Fn(T, &ObjectId, &mut Context<'_>) -> Result<Object, Flaw>,
+) -> Result<(ObjectId, Object), ReadError> {
+    let object: T = reader.read()?;
+    let id = identify(kind, object.metadata(), context.names).map_err(|flaw| located(reader, &flaw))?;
+    let object = convert(object, &id, context).map_err(|flaw| located(reader, &flaw))?;
+    Ok((id, object))
+}
+
+fn located(reader: &Reader<'_>, flaw: &Flaw) -> ReadError {
+    ReadError { line: reader.line_of(&flaw.path), reason: flaw.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Whose address a pod's is: of use to DNS only.
+//! The addresses of Pods, by namespace: used by DNS only.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,17 +9,17 @@ use portolan_model::OrdSet;
 /// Namespace and name.
 pub(crate) type PodKey = (Arc<str>, Arc<str>);
 
-/// The addresses of all pods that are known, in the form of the snapshot.
+/// The addresses of all known Pods, in the form of the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct PodAddresses {
     by_pod: HashMap<PodKey, Box<[IpAddr]>>,
-    /// How many pods of a namespace share an address: those on the node's own network do.
+    /// How many Pods of a namespace have an address: those on the host network share one.
     sharers: HashMap<(IpAddr, Arc<str>), u32>,
     pub(crate) all: OrdSet<(IpAddr, Arc<str>)>,
 }
 
 impl PodAddresses {
-    /// The pod has these addresses now, or none any more. Tells whether that changed anything.
+    /// Replaces the addresses of a Pod; none removes it. Returns whether anything changed.
     pub(crate) fn set(&mut self, namespace: &Arc<str>, name: &Arc<str>, new: &[IpAddr]) -> bool {
         let key = (namespace.clone(), name.clone());
         let old = self.by_pod.get(&key).cloned().unwrap_or_default();
@@ -35,7 +35,7 @@ impl PodAddresses {
         true
     }
 
-    /// Pods that are not among these are gone.
+    /// Removes all other Pods.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&PodKey) -> bool) -> bool {
         let gone: Vec<PodKey> = self.by_pod.keys().filter(|key| !is_there(key)).cloned().collect();
         gone.iter().for_each(|(namespace, name)| _ = self.set(namespace, name, &[]));
@@ -48,7 +48,7 @@ impl PodAddresses {
         *self.sharers.entry(key).or_default() += 1;
     }
 
-    /// The last one of a namespace takes the address along.
+    /// The address goes with the last Pod of the namespace that has it.
     fn leave(&mut self, address: IpAddr, namespace: &Arc<str>) {
         let key = (address, namespace.clone());
         let Some(sharers) = self.sharers.get_mut(&key) else { return };

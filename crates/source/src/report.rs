@@ -1,13 +1,13 @@
-//! What a reload has to say.
+//! The outcome of a reload.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that is wrong with a file or an object. The object's last good version, if there was one, stays in force.
+/// An error in a file or an object. The last good version of the object, if there is one, stays in force.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Problem {
     pub file: Arc<str>,
-    /// Counted from 1; 0 when the problem is the file as a whole.
+    /// Counted from 1; 0 for the file as a whole.
     pub line: u32,
     /// For example `Service default/web`.
     pub object: Option<String>,
@@ -27,7 +27,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A document of a kind that has nothing to do with Services.
+/// A document of a kind that Portolan does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
     pub file: Arc<str>,
@@ -38,18 +38,22 @@ pub struct Ignored {
 
 impl fmt::Display for Ignored {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}: {} {} is of no concern here", self.file, self.line, self.kind, self.name)
+        write!(
+            formatter,
+            "{}:{}: {} {} is ignored: Portolan does not use this kind",
+            self.file, self.line, self.kind, self.name
+        )
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// All problems that are there now, in the order of files and lines.
+    /// All current problems, in the order of files and lines.
     pub problems: Vec<Problem>,
-    /// Those of them that were not there after the reload before.
+    /// Those that the previous reload did not report.
     pub new_problems: Vec<Problem>,
-    /// The documents passed over in the files that were read this time.
+    /// The documents that were ignored in the files that were read.
     pub ignored: Vec<Ignored>,
-    /// Whether the snapshot is another one than before.
+    /// Whether the snapshot changed.
     pub changed: bool,
 }

@@ -1,4 +1,4 @@
-//! All objects, by name, with the place where each is defined.
+//! All objects by name, each with the place where it is defined.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::object::{Kind, Object, ObjectId};
 use crate::parse::{Parsed, ParsedFile};
 use crate::report::Problem;
 
-/// An object and where it stands: the number of its file, and which of the file's documents it is.
+/// An object and its place: the number of the file, and the index of the document in the file.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) file: u32,
@@ -20,28 +20,28 @@ pub(crate) struct Definition {
 pub(crate) struct File {
     pub(crate) place: Place,
     pub(crate) name: Arc<str>,
-    /// `None` when the file must be read to know whether it changed.
+    /// `None` if the file must be read to see whether it changed.
     pub(crate) stamp: Option<Stamp>,
     pub(crate) hash: Option<u64>,
     documents: Vec<Entry>,
     pub(crate) problems: Vec<Problem>,
-    /// Broken documents of which no good version is known, if it is clear what they are about.
-    broken: Vec<ObjectId>,
-    /// Whether there are broken documents of which nobody can tell what they are about.
-    riddles: bool,
-    /// Why it cannot be read now, while what was read before stays in force.
+    /// Malformed documents without a last good version, if their object is identified.
+    malformed: Vec<ObjectId>,
+    /// Whether there are malformed documents whose object is not identified.
+    unidentified: bool,
+    /// Why the file cannot be read. What was read before stays in force.
     pub(crate) failure: Option<String>,
 }
 
-/// What is remembered of a document besides its object.
+/// A document without its object.
 #[derive(Debug)]
 struct Entry {
-    /// `None` when the document is so broken that nobody can tell whose it is.
+    /// `None` if the object is not identified.
     id: Option<ObjectId>,
     line: u32,
 }
 
-/// What was in a file before it changed.
+/// The content of a file before it changed.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     documents: Vec<Entry>,
@@ -51,11 +51,11 @@ pub(crate) struct Taken {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     files: Vec<Option<File>>,
-    /// Numbers of files that are gone.
+    /// Numbers of removed files.
     free: Vec<u32>,
     order: BTreeMap<Place, u32>,
     objects: BTreeMap<ObjectId, Definition>,
-    /// Second definitions of the same object, which count for nothing while the first is there.
+    /// Further definitions of the same object, which have no effect while the first is there.
     rivals: BTreeMap<ObjectId, Vec<Definition>>,
 }
 
@@ -68,7 +68,7 @@ impl Store {
         self.objects.get_mut(id).map(|definition| &mut definition.object)
     }
 
-    /// Definitions of the same object that count for nothing.
+    /// Further definitions of the same object, which have no effect.
     pub(crate) fn rivals(&self, id: &ObjectId) -> impl Iterator<Item = &Object> {
         self.rivals.get(id).into_iter().flatten().map(|definition| &definition.object)
     }
@@ -99,7 +99,7 @@ impl Store {
         self.files.get_mut(number as usize)?.as_mut()
     }
 
-    /// The files in their order.
+    /// The files in order.
     pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
         self.order.values().filter_map(|number| self.file(*number))
     }
@@ -113,8 +113,8 @@ impl Store {
             hash: None,
             documents: Vec::new(),
             problems: Vec::new(),
-            broken: Vec::new(),
-            riddles: false,
+            malformed: Vec::new(),
+            unidentified: false,
             failure: None,
         };
         let number = self.free.pop().unwrap_or(self.files.len() as u32);
@@ -133,21 +133,21 @@ impl Store {
 
     /// Where an object is defined: its file and line.
     pub(crate) fn origin(&self, id: &ObjectId) -> Option<(Arc<str>, u32)> {
-        self.whereabouts(self.objects.get(id)?)
+        self.location(self.objects.get(id)?)
     }
 
-    /// What decides which of two comes first: the file's place, then the document's.
+    /// Objects are ordered by file, then by document.
     pub(crate) fn position(&self, id: &ObjectId) -> Option<(&Place, u32)> {
         let definition = self.objects.get(id)?;
         Some((&self.file(definition.file)?.place, definition.document))
     }
 
-    fn whereabouts(&self, definition: &Definition) -> Option<(Arc<str>, u32)> {
+    fn location(&self, definition: &Definition) -> Option<(Arc<str>, u32)> {
         let file = self.file(definition.file)?;
         Some((file.name.clone(), file.documents.get(definition.document as usize)?.line))
     }
 
-    /// Takes everything out that a file defines.
+    /// Removes all definitions of a file.
     pub(crate) fn take(&mut self, number: u32) -> Taken {
         let Some(file) = self.file_mut(number) else { return Taken::default() };
         let documents = std::mem::take(&mut file.documents);
@@ -196,12 +196,12 @@ impl Store {
         (self.file(definition.file).map(|file| &file.place), definition.document)
     }
 
-    /// Takes in what a file says now. A broken document keeps the last good version of its object, which is found in
-    /// `taken` by its name or, if it has lost that, by its place in the file.
+    /// Adds the new content of a file. A malformed document keeps the last good version of its object, which is found in
+    /// `taken` by its name or, without one, by its place in the file.
     pub(crate) fn fill(&mut self, number: u32, mut parsed: ParsedFile, taken: &mut BTreeMap<u32, Taken>) {
         keep_last_good(number, &mut parsed.documents, taken);
-        let broken = parsed.documents.iter().filter(|document| document.object.is_none());
-        let broken = broken.filter_map(|document| document.id.clone()).collect();
+        let malformed = parsed.documents.iter().filter(|document| document.object.is_none());
+        let malformed = malformed.filter_map(|document| document.id.clone()).collect();
         let mut entries = Vec::with_capacity(parsed.documents.len());
         let mut definitions = Vec::with_capacity(parsed.documents.len());
         for (document, Parsed { line, id, object }) in (0..).zip(parsed.documents) {
@@ -210,8 +210,8 @@ impl Store {
             entries.push(Entry { id, line });
         }
         if let Some(file) = self.file_mut(number) {
-            file.riddles = entries.iter().any(|entry| entry.id.is_none());
-            (file.documents, file.problems, file.broken) = (entries, parsed.problems, broken);
+            file.unidentified = entries.iter().any(|entry| entry.id.is_none());
+            (file.documents, file.problems, file.malformed) = (entries, parsed.problems, malformed);
         }
         definitions.into_iter().for_each(|(id, definition)| self.insert(id, definition));
     }
@@ -222,14 +222,14 @@ impl Store {
         entries.filter_map(|entry| entry.id.clone())
     }
 
-    /// Whether some document somewhere may be about any object at all.
-    pub(crate) fn has_riddles(&self) -> bool {
-        self.files().any(|file| file.failure.is_some() || file.riddles)
+    /// Whether there is a document that may define any object.
+    pub(crate) fn has_unidentified(&self) -> bool {
+        self.files().any(|file| file.failure.is_some() || file.unidentified)
     }
 
-    /// Whether some document, though broken, is about this object.
-    pub(crate) fn mentions(&self, id: &ObjectId) -> bool {
-        self.files().any(|file| file.broken.contains(id))
+    /// Whether a malformed document defines this object.
+    pub(crate) fn is_malformed(&self, id: &ObjectId) -> bool {
+        self.files().any(|file| file.malformed.contains(id))
     }
 
     pub(crate) fn duplicates(&self) -> Vec<Problem> {
@@ -239,8 +239,8 @@ impl Store {
 
     fn duplicate(&self, id: &ObjectId, rival: &Definition) -> Option<Problem> {
         let (first_file, first_line) = self.origin(id)?;
-        let (file, line) = self.whereabouts(rival)?;
-        let reason = format!("is defined already at {first_file}:{first_line}, which stays in force");
+        let (file, line) = self.location(rival)?;
+        let reason = format!("already defined at {first_file}:{first_line}, which stays in force");
         Some(Problem { file, line, object: Some(id.to_string()), reason })
     }
 }

@@ -1,8 +1,8 @@
-//! Waiting until files may have changed.
+//! Watching for changes of manifest files with inotify.
 //!
-//! Directories are watched, never files: an editor replaces a file, and a ConfigMap's mount swaps the symbolic link
-//! `..data`. After every event the watches are set anew, before anybody reads, so that a directory that was replaced
-//! or has just appeared is not missed.
+//! Directories are watched, not files: an editor replaces a file, and the mount of a ConfigMap swaps the symbolic link
+//! `..data`. After every event the watches are updated before the files are read, so that a directory that was replaced or
+//! created is not missed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -16,15 +16,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use crate::Error;
+use crate::error::Error;
 use crate::files::is_manifest;
 
-/// A burst of events is over when nothing happened for this long.
+/// A burst of events is over after this long without one.
 const QUIET: Duration = Duration::from_millis(3);
-/// Somebody who never stops writing must not keep us from reading.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// A burst that does not end is cut off after this long.
+const LONGEST_BURST: Duration = Duration::from_millis(500);
 
-/// Tells when the files of some paths may have changed.
+/// Watches the files of some paths.
 #[derive(Debug)]
 pub struct Watcher {
     inotify: OwnedFd,
@@ -32,7 +32,7 @@ pub struct Watcher {
     watches: HashMap<i32, Interest>,
 }
 
-/// What matters in a directory.
+/// The relevant entries of a directory.
 #[derive(Debug, Default)]
 struct Interest {
     names: HashSet<OsString>,
@@ -47,7 +47,7 @@ impl Interest {
 }
 
 impl Watcher {
-    /// Starts watching. Make it before the first reload, so that no change falls between the two.
+    /// Starts watching. Must come before the first reload, so that no change falls between the two.
     pub fn new(paths: &[PathBuf]) -> Result<Self, Error> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(Error::Start)?;
         let paths = paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect();
@@ -56,7 +56,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Waits until something may have changed and the burst of changes is over: true; or until the time is up: false.
+    /// Waits until files may have changed and the burst of changes is over. Returns false after the timeout.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, Error> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -65,16 +65,16 @@ impl Watcher {
                 return Ok(false);
             }
             if self.drain()? {
-                self.settle()?;
+                self.await_end_of_burst()?;
                 return Ok(true);
             }
         }
     }
 
-    fn settle(&mut self) -> Result<(), Error> {
+    fn await_end_of_burst(&mut self) -> Result<(), Error> {
         let start = Instant::now();
         self.arm()?;
-        while start.elapsed() < PATIENCE && self.poll(Some(QUIET))? {
+        while start.elapsed() < LONGEST_BURST && self.poll(Some(QUIET))? {
             self.drain()?;
             self.arm()?;
         }
@@ -90,25 +90,25 @@ impl Watcher {
         }
     }
 
-    /// Takes all events that are there and tells whether one of them matters.
+    /// Reads all pending events. Returns whether one of them is relevant.
     fn drain(&self) -> Result<bool, Error> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
-        let mut matters = false;
+        let mut is_relevant = false;
         loop {
             match reader.next() {
                 Ok(event) => {
                     let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-                    matters |= self.matters(event.wd(), name);
+                    is_relevant |= self.is_relevant(event.wd(), name);
                 }
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(matters),
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(is_relevant),
                 Err(error) => return Err(Error::Wait(error)),
             }
         }
     }
 
-    /// An event without a name is about the directory itself, or says that events were lost.
-    fn matters(&self, watch: i32, name: Option<&OsStr>) -> bool {
+    /// An event without a name is about the directory itself, or an overflow of the queue.
+    fn is_relevant(&self, watch: i32, name: Option<&OsStr>) -> bool {
         match (self.watches.get(&watch), name) {
             (Some(interest), Some(name)) => interest.includes(name),
             (Some(_), None) => true,
@@ -116,7 +116,7 @@ impl Watcher {
         }
     }
 
-    /// Sets the watches that the paths need now and drops the others.
+    /// Adds the watches that the paths need and removes the others.
     fn arm(&mut self) -> Result<(), Error> {
         let mut watches: HashMap<i32, Interest> = HashMap::new();
         for (directory, interest) in wanted(&self.paths) {
@@ -126,7 +126,7 @@ impl Watcher {
             known.names.extend(interest.names);
         }
         for stale in self.watches.keys().filter(|watch| !watches.contains_key(watch)) {
-            // The kernel has dropped it already if the directory is gone.
+            // This fails if the directory is gone: the kernel has removed the watch already.
             let _ = inotify::remove_watch(&self.inotify, *stale);
         }
         self.watches = watches;
@@ -145,7 +145,7 @@ impl Watcher {
     }
 }
 
-/// The directories to watch, and what matters in each.
+/// The directories to watch, and what is relevant in each.
 fn wanted(paths: &[PathBuf]) -> BTreeMap<PathBuf, Interest> {
     let mut wanted = BTreeMap::new();
     for path in paths {
@@ -159,7 +159,7 @@ fn wanted(paths: &[PathBuf]) -> BTreeMap<PathBuf, Interest> {
     wanted
 }
 
-/// The entry of a path in its directory or, where that is missing, of the directory in its own, and so on upwards.
+/// The entry of a path in its nearest existing ancestor directory.
 fn want_entry(path: &Path, wanted: &mut BTreeMap<PathBuf, Interest>) {
     let mut ancestors = path.ancestors().zip(path.ancestors().skip(1));
     if let Some((child, parent)) = ancestors.find(|(_, parent)| parent.is_dir()) {
@@ -168,7 +168,7 @@ fn want_entry(path: &Path, wanted: &mut BTreeMap<PathBuf, Interest>) {
     }
 }
 
-/// A symbolic link changes with what it points to.
+/// A symbolic link changes with its target.
 fn want_target(link: &Path, wanted: &mut BTreeMap<PathBuf, Interest>) {
     if let Ok(target) = std::fs::canonicalize(link) {
         want_entry(&target, wanted);

@@ -1,12 +1,12 @@
-//! Where a pick starts and how it goes on. The lower band is left to those who ask for a number by themselves, as in
-//! Kubernetes, and is used for picks only when the upper one is full.
+//! The order in which numbers are picked. As in Kubernetes, the lower band is left to explicit requests, and picks use it
+//! only when the upper one is full.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use portolan_model::Family;
 
-/// The addresses of a range that a Service may have: without the network's own and, in IPv4, the broadcast address.
+/// The addresses of a range that a Service may have: without the network address and, in IPv4, the broadcast address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usable {
     family: Family,
@@ -20,7 +20,7 @@ pub(crate) fn usable(range: &IpNet) -> Usable {
         IpNet::V4(_) => (Family::V4, 32),
         IpNet::V6(_) => (Family::V6, 128),
     };
-    // Nobody fills a larger range; a bound keeps the arithmetic within 64 bits.
+    // A larger range cannot be filled; a bound keeps the arithmetic within 64 bits.
     let size = 1_u64 << u32::from(bits - range.prefix_len()).min(62);
     let reserved = if family == Family::V4 { 2 } else { 1 };
     let lower = if size <= 16 { 0 } else { (size / 16).clamp(16, 256) };
@@ -69,7 +69,7 @@ pub(crate) fn pick_port(
     pick(count, lower, hash, |offset| is_free(port(offset))).map(port)
 }
 
-/// The upper band cyclically from a place that the hash gives, then the lower band.
+/// The upper band, cyclically from an offset that depends on the hash, then the lower band.
 fn pick(count: u64, lower: u64, hash: u64, is_free: impl Fn(u64) -> bool) -> Option<u64> {
     let upper = count.saturating_sub(lower);
     let mut upper_band = (0..upper).map(|step| lower + (hash % upper + step) % upper);
@@ -77,7 +77,7 @@ fn pick(count: u64, lower: u64, hash: u64, is_free: impl Fn(u64) -> bool) -> Opt
 }
 
 /// A hash that is the same in every build and on every machine (FNV-1a, then mixed), so that a Service tends to get
-/// the same address even where nothing was stored.
+/// the same address even without a state file.
 pub(crate) fn stable_hash(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let hash =

@@ -2,25 +2,32 @@
 
 use portolan_model::{Service, ServicePort};
 
-use super::{Allocator, Holding, Refusal, band};
-use crate::object::Wish;
+use super::allocator::{Allocator, Refusal};
+use super::band;
+use super::holding::Holding;
+use crate::object::AddressRequest;
 
 impl Allocator {
-    pub(super) fn choose_ports(&self, service: &mut Service, wish: &Wish, held: &Holding) -> Result<(), Refusal> {
+    pub(super) fn choose_ports(
+        &self,
+        service: &mut Service,
+        request: &AddressRequest,
+        held: &Holding,
+    ) -> Result<(), Refusal> {
         service.ports.iter_mut().for_each(|port| port.node_port = None);
         service.health_check_node_port = None;
-        self.take_wished_ports(service, wish)?;
-        if wish.wants_node_ports {
+        self.take_explicit_ports(service, request)?;
+        if request.needs_node_ports {
             (0..service.ports.len()).try_for_each(|index| self.fill_port(service, index, held))?;
         }
-        if wish.wants_health_port {
-            service.health_check_node_port = Some(self.health_port(service, wish, held)?);
+        if request.needs_health_port {
+            service.health_check_node_port = Some(self.health_port(service, request, held)?);
         }
         Ok(())
     }
 
-    fn take_wished_ports(&self, service: &mut Service, wish: &Wish) -> Result<(), Refusal> {
-        for (index, (port, number)) in service.ports.iter_mut().zip(wish.node_ports()).enumerate() {
+    fn take_explicit_ports(&self, service: &mut Service, request: &AddressRequest) -> Result<(), Refusal> {
+        for (index, (port, number)) in service.ports.iter_mut().zip(request.node_ports()).enumerate() {
             if *number == 0 {
                 continue;
             }
@@ -46,9 +53,9 @@ impl Allocator {
         Ok(())
     }
 
-    fn health_port(&self, service: &Service, wish: &Wish, held: &Holding) -> Result<u16, Refusal> {
+    fn health_port(&self, service: &Service, request: &AddressRequest, held: &Holding) -> Result<u16, Refusal> {
         let taken = |number: u16| self.ports.contains(&number) || !is_free(&service.ports, number);
-        match wish.health_port() {
+        match request.health_port() {
             Some(number) if taken(number) => {
                 Err(Refusal::PortTaken { path: "spec.healthCheckNodePort".to_owned(), number })
             }

@@ -1,4 +1,4 @@
-//! The state file: what every Service holds, so that a restart moves no address.
+//! The state file: the addresses and node ports of every Service, which a restart must not change.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use portolan_model::{Protocol, ServiceName};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Holding;
+use super::holding::Holding;
 use crate::intern::Interner;
 
 #[derive(Serialize, Deserialize)]
@@ -31,14 +31,13 @@ struct StoredPort {
     node_port: u16,
 }
 
-/// The file, and what is wrong with it if anything is.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StateFile {
-    #[error("cannot read what was allotted before: {0}")]
+pub(crate) enum StateError {
+    #[error("cannot read the state file: {0}")]
     Unreadable(#[source] io::Error),
-    #[error("what was allotted before is corrupt and counts as lost: {0}")]
+    #[error("the state file is corrupt and its allocations are lost: {0}")]
     Corrupt(#[source] serde_json::Error),
-    #[error("cannot write what is allotted, will try again: {0}")]
+    #[error("cannot write the state file, retrying later: {0}")]
     Unwritable(#[source] io::Error),
 }
 
@@ -46,13 +45,13 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join("allocations.json")
 }
 
-/// A file that is not there yet is an empty one.
-pub(crate) fn load(directory: &Path) -> Result<BTreeMap<ServiceName, Holding>, StateFile> {
+/// A missing file is an empty one.
+pub(crate) fn load(directory: &Path) -> Result<BTreeMap<ServiceName, Holding>, StateError> {
     let text = match fs::read(path(directory)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        read => read.map_err(StateFile::Unreadable)?,
+        read => read.map_err(StateError::Unreadable)?,
     };
-    let stored: BTreeMap<String, Stored> = serde_json::from_slice(&text).map_err(StateFile::Corrupt)?;
+    let stored: BTreeMap<String, Stored> = serde_json::from_slice(&text).map_err(StateError::Corrupt)?;
     let mut names = Interner::default();
     Ok(stored.into_iter().filter_map(|(name, stored)| Some((parse_name(&name, &mut names)?, parse(stored)))).collect())
 }
@@ -70,21 +69,21 @@ fn parse(stored: Stored) -> Holding {
     Holding { addresses: stored.cluster_ips, node_ports, health_port: stored.health_check_node_port }
 }
 
-/// Puts the corrupt file aside for whoever wants to look at it.
+/// Renames a corrupt file, so that it can be examined.
 pub(crate) fn put_aside(directory: &Path) {
     let path = path(directory);
     let aside = path.with_extension("json.corrupt");
     if let Err(error) = fs::rename(&path, &aside) {
-        tracing::warn!(path = %path.display(), %error, "cannot put the corrupt state file aside");
+        tracing::warn!(path = %path.display(), %error, "cannot rename the corrupt state file");
     }
 }
 
-/// Writes a new file beside the old one and swaps them, so that a crash leaves one or the other.
+/// Writes a new file and renames it over the old one, so that a crash leaves one or the other.
 pub(crate) fn save<'a>(
     directory: &Path,
     holdings: impl Iterator<Item = (&'a ServiceName, Holding)>,
-) -> Result<(), StateFile> {
-    write(directory, holdings).map_err(StateFile::Unwritable)
+) -> Result<(), StateError> {
+    write(directory, holdings).map_err(StateError::Unwritable)
 }
 
 fn write<'a>(directory: &Path, holdings: impl Iterator<Item = (&'a ServiceName, Holding)>) -> io::Result<()> {

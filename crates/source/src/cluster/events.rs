@@ -1,4 +1,4 @@
-//! Events for people who look at the cluster: written when possible, never waited for.
+//! Kubernetes Events: best effort, and never awaited.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use tokio::sync::mpsc;
 use super::pace::Throttle;
 use super::shared::Shared;
 
-/// What may wait to be written; more is dropped.
+/// How many Events may be queued; more are dropped.
 const QUEUE: usize = 64;
 
-/// In the long run one every ten seconds, and so many at once: what fails a thousand times is said often enough.
+/// One every ten seconds in the long run, and so many at once: a repeated failure needs no Event each time.
 const RATE: f32 = 0.1;
 const BURST: u32 = 25;
 
-/// Who reports, to those who filter.
+/// The reporting controller, by which Events are filtered: the same as kube-proxy's.
 const CONTROLLER: &str = "kube-proxy";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum EventKind {
     Warning,
 }
 
-/// Writes Events without ever making its user wait.
+/// Queues Events without blocking.
 #[derive(Clone, Debug)]
 pub struct EventWriter {
     node_name: Arc<str>,
@@ -40,9 +40,9 @@ impl EventWriter {
         (Self { node_name: node_name.into(), queue }, events)
     }
 
-    /// About our own Node.
+    /// About this Node.
     pub fn node_event(&self, kind: EventKind, reason: &str, action: &str, note: &str) {
-        // A Node's events are found by its name in place of the unique identifier, as the kubelet writes them.
+        // As in the Events of the kubelet, the name of the Node takes the place of its UID.
         let regarding = json!({"kind": "Node", "apiVersion": "v1", "name": &*self.node_name, "uid": &*self.node_name});
         self.enqueue("default", regarding, kind, reason, action, note);
     }
@@ -70,27 +70,27 @@ impl EventWriter {
             "type": format!("{kind:?}"),
         });
         if self.queue.try_send(event).is_err() {
-            tracing::debug!("too many events wait to be written: {reason} is dropped");
+            tracing::debug!("the queue of Events is full: dropping {reason}");
         }
     }
 }
 
-/// The API takes a kilobyte.
+/// The API accepts a kilobyte.
 fn shortened(note: &str) -> String {
     let end = (0..=note.len().min(1000)).rev().find(|end| note.is_char_boundary(*end)).unwrap_or(0);
     note[..end].to_owned()
 }
 
-/// Writes what comes, one after the other, until nobody can send any more.
+/// Writes queued Events until the queue is closed.
 pub(super) async fn write(shared: Arc<Shared>, mut events: mpsc::Receiver<Value>) {
     let throttle = Throttle::new(RATE, BURST);
     while let Some(event) = events.recv().await {
         if !throttle.try_take().await {
-            tracing::debug!("too many events: {} is dropped", event["reason"]);
+            tracing::debug!("too many Events: dropping {}", event["reason"]);
             continue;
         }
         if let Err(reason) = post(&shared, &event).await {
-            tracing::debug!("cannot write the event {}: {reason}", event["reason"]);
+            tracing::debug!("cannot write the Event {}: {reason}", event["reason"]);
         }
     }
 }

@@ -1,21 +1,21 @@
-//! FACTS from a cluster: Services, EndpointSlices, the own Node and ServiceCIDRs, as its API server tells them.
+//! The snapshot of a cluster: Services, EndpointSlices, this Node and ServiceCIDRs, watched at its API server.
 //!
-//! Each of these is followed by a task of its own: everything once, then changes. What arrives is turned into the
-//! compact form of the snapshot at once, and nothing else of it is kept. While the API server is away, the last
-//! snapshot stays; when it is back, the snapshot changes by exactly what happened meanwhile.
+//! One task watches each resource: a full list, then changes. Every object is converted to the compact form of the
+//! snapshot as it arrives, and dropped. While the API server is unreachable, the last snapshot stays in force; when it is
+//! back, the snapshot changes by exactly what changed meanwhile.
 
 mod access;
 mod base64;
 mod client;
 mod credentials;
 mod dial;
-mod error;
+pub(crate) mod error;
 mod events;
 mod exec;
 mod facts;
 mod headers;
 mod kubeconfig;
-mod messages;
+mod options;
 mod pace;
 mod request;
 mod resource;
@@ -26,7 +26,6 @@ mod tuning;
 mod watcher;
 mod wire;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -38,54 +37,22 @@ use self::access::Access;
 use self::credentials::Credentials;
 use self::facts::Facts;
 use self::pace::Throttle;
-use self::request::Asking;
+use self::request::Requests;
 use self::resource::Resource;
 use self::shared::Shared;
 use self::watcher::Watcher;
-use crate::Error;
+use crate::error::Error;
 
 #[doc(hidden)]
 pub use credentials::InCluster;
 pub use error::AccessError;
 pub use events::{EventKind, EventWriter};
+pub use options::{ClusterOptions, ContentType, Names};
 pub use state::{Changes, NodeState, WatchState};
 #[doc(hidden)]
 pub use tuning::Tuning;
 
-/// Which cluster, who we are to it, and how to ask.
-#[derive(Clone, Debug)]
-pub struct ClusterOptions {
-    pub node_name: String,
-    pub kubeconfig: Option<PathBuf>,
-    /// The API server's address, in place of the kubeconfig's. With neither, we must be a pod.
-    pub master: Option<String>,
-    pub content_type: ContentType,
-    /// Requests a second in the long run, and at once. No rate means no limit.
-    pub qps: f32,
-    pub burst: u32,
-    pub names: Names,
-}
-
-/// What is wanted for DNS, besides what a proxy needs. Each wants the one before it, too.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Names {
-    #[default]
-    None,
-    /// Headless Services and those of other proxies; the rights of kube-proxy are enough for it.
-    OfServices,
-    OfNamespaces,
-    OfPods,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ContentType {
-    /// And JSON where the server has nothing better.
-    #[default]
-    Protobuf,
-    Json,
-}
-
-/// The watches of a cluster. Cheap to clone; they end when the last clone goes.
+/// The watches of a cluster. Cheap to clone; they end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -102,9 +69,8 @@ impl Drop for Tasks {
 }
 
 impl Cluster {
-    /// Starts the watches. `notify` is called whenever there is a new snapshot, once for everything that arrived
-    /// together; it must be quick. Fails only if the credentials cannot be read: a server that does not answer is
-    /// waited for.
+    /// Starts the watches. `notify` is called after every batch of events that changes the snapshot; it must not block.
+    /// Fails only if the credentials cannot be read: an unreachable server is retried.
     pub fn start(
         options: ClusterOptions,
         runtime: &Handle,
@@ -129,14 +95,13 @@ impl Cluster {
         let (events, queue) = EventWriter::new(&node_name);
         let mut tasks = vec![runtime.spawn(events::write(shared.clone(), queue)).abort_handle()];
         for &resource in Resource::wanted(names) {
-            let asking = Asking { resource, url: resource.url(&node_name, names), content_type };
-            tasks.push(runtime.spawn(Watcher::new(asking, shared.clone()).run()).abort_handle());
+            let requests = Requests { resource, url: resource.url(&node_name, names), content_type };
+            tasks.push(runtime.spawn(Watcher::new(requests, shared.clone()).run()).abort_handle());
         }
         Ok(Self { shared, events, _tasks: Arc::new(Tasks(tasks)) })
     }
 
-    /// What is known, as soon as all of it has been seen once: Services, EndpointSlices, whether there is a Node of our
-    /// name, and ServiceCIDRs or that the server has none.
+    /// `None` until every watched resource has been listed once. A server may lack ServiceCIDRs.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.shared.facts().snapshot()
     }
@@ -145,7 +110,7 @@ impl Cluster {
         self.shared.facts().node_state()
     }
 
-    /// What changed since the last call.
+    /// The changes since the last call.
     pub fn take_changes(&self) -> Changes {
         self.shared.facts().take_changes()
     }
@@ -154,7 +119,7 @@ impl Cluster {
         self.events.clone()
     }
 
-    /// How each watch is doing.
+    /// The state of each watch.
     pub fn connection(&self) -> Vec<WatchState> {
         self.shared.watches()
     }

@@ -1,4 +1,4 @@
-//! When to ask again: the rate of requests, and the pause after a failure.
+//! The rate of requests, and the backoff after a failure.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// A bucket of tokens, one for each request: `burst` at once, `qps` a second in the long run.
+/// A token bucket: `burst` requests at once, `qps` per second in the long run.
 #[derive(Debug)]
 pub(super) struct Throttle {
     interval: Duration,
-    /// How much earlier than its turn a request may come.
+    /// How much earlier than its turn a request may be sent.
     slack: Duration,
     turn: Mutex<Option<Instant>>,
 }
 
 impl Throttle {
-    /// No rate at all means no limit.
+    /// A rate of 0 means no limit.
     pub(super) fn new(qps: f32, burst: u32) -> Self {
         let interval = if qps > 0.0 { Duration::from_secs_f32(1.0 / qps) } else { Duration::ZERO };
         Self { interval, slack: interval * burst.saturating_sub(1), turn: Mutex::new(None) }
@@ -36,7 +36,7 @@ impl Throttle {
         }
     }
 
-    /// Takes a token if there is one now.
+    /// Takes a token if one is available.
     pub(super) async fn try_take(&self) -> bool {
         let mut turn = self.turn.lock().await;
         let now = Instant::now();
@@ -49,7 +49,7 @@ impl Throttle {
     }
 }
 
-/// Pauses that double, each drawn out by chance so that a cluster's nodes do not come back all at once.
+/// Exponential backoff with jitter, so that the nodes of a cluster do not reconnect all at once.
 #[derive(Debug)]
 pub(super) struct Backoff {
     first: Duration,
@@ -67,14 +67,14 @@ impl Backoff {
     }
 
     pub(super) fn pause(&mut self) -> Duration {
-        let pause = self.next.mul_f64(1.0 + chance());
+        let pause = self.next.mul_f64(1.0 + random());
         self.next = (self.next * 2).min(self.longest);
         pause.min(self.longest)
     }
 }
 
-/// A number from 0 to 1.
-pub(super) fn chance() -> f64 {
+/// A random number from 0 to 1.
+pub(super) fn random() -> f64 {
     let number = RandomState::new().hash_one(0_u8);
     (number >> 11) as f64 / (1_u64 << 53) as f64
 }

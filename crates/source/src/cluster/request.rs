@@ -1,43 +1,41 @@
-//! What is asked of the API server, word for word.
+//! The requests that list and watch a resource.
 
 use std::time::Duration;
 
 use http::header::ACCEPT;
 use http_body_util::Full;
 
-use super::ContentType;
 use super::client::Request;
-use super::resource::Resource;
+use super::options::ContentType;
+use super::resource::{Resource, escaped};
 
-/// Asks for one resource, again and again.
 #[derive(Clone, Debug)]
-pub(super) struct Asking {
+pub(super) struct Requests {
     pub(super) resource: Resource,
-    /// Path and selection.
+    /// Path and selectors.
     pub(super) url: String,
     pub(super) content_type: ContentType,
 }
 
-impl Asking {
-    /// All objects as events, then a mark, then changes.
+impl Requests {
+    /// All objects as events, then a bookmark, then changes.
     pub(super) fn initial_events(&self, timeout: Duration) -> Result<Request, String> {
         let from = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         self.request(&format!("{}{from}", watching(timeout)), ";stream=watch")
     }
 
-    /// Changes after a version.
+    /// Changes after a resource version.
     pub(super) fn changes(&self, version: &str, timeout: Duration) -> Result<Request, String> {
-        let from = format!("&resourceVersion={}", super::resource::escaped(version));
+        let from = format!("&resourceVersion={}", escaped(version));
         self.request(&format!("{}{from}", watching(timeout)), ";stream=watch")
     }
 
-    /// A page of a list. What the server has at hand is good enough for a start; after it has said that we fell too far
-    /// behind, only the newest is.
+    /// A page of a list. The server's cache is current enough at the start, but not after `410 Gone`.
     pub(super) fn page(&self, size: u32, next: &str, newest: bool) -> Result<Request, String> {
         let from = match next {
             "" if newest => String::new(),
             "" => "&resourceVersion=0".to_owned(),
-            next => format!("&continue={}", super::resource::escaped(next)),
+            next => format!("&continue={}", escaped(next)),
         };
         self.request(&format!("&limit={size}{from}"), "")
     }
@@ -49,7 +47,7 @@ impl Asking {
             ContentType::Json => json,
         };
         let request = http::Request::get(format!("{}{query}", self.url)).header(ACCEPT, accepted);
-        request.body(Full::default()).map_err(|error| format!("the question cannot be put: {error}"))
+        request.body(Full::default()).map_err(|error| format!("cannot build the request: {error}"))
     }
 }
 

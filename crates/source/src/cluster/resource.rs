@@ -1,10 +1,10 @@
-//! The kinds of objects that are watched, and how each is asked for.
+//! The watched resources: their URLs and their objects.
 
 use bytes::Bytes;
 
-use super::Names;
-use super::messages::{EndpointSlice, Identity, Metadata, Node, Pod, Service, ServiceCidr};
+use super::options::Names;
 use super::wire::Encoding;
+use crate::spec::{EndpointSlice, HasMetadata, Identity, Metadata, Node, Pod, Service, ServiceCidr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
@@ -20,7 +20,7 @@ impl Resource {
     pub(super) const ALL: [Self; 6] =
         [Self::Services, Self::EndpointSlices, Self::Node, Self::ServiceCidrs, Self::Namespaces, Self::Pods];
 
-    /// What a proxy needs, and what names need beside it.
+    /// What a proxy needs, and what DNS needs beside it.
     pub(super) fn wanted(names: Names) -> &'static [Self] {
         match names {
             Names::None | Names::OfServices => &Self::ALL[..4],
@@ -40,7 +40,7 @@ impl Resource {
         }
     }
 
-    /// What one of them is called.
+    /// The kind of one object, for messages.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Services => "Service",
@@ -52,7 +52,7 @@ impl Resource {
         }
     }
 
-    /// Path and selection, the same as kube-proxy's. Headless Services, and those of other proxies, have names only.
+    /// Path and selectors, the same as kube-proxy's. Headless Services and those of other proxies are needed for DNS only.
     pub(super) fn url(self, node_name: &str, names: Names) -> String {
         match self {
             Self::Services if names != Names::None => "/api/v1/services?".to_owned(),
@@ -72,41 +72,33 @@ impl Resource {
         }
     }
 
-    /// Whether we can do without: servers before 1.33 have no ServiceCIDRs, and older roles may not read them.
+    /// Servers before 1.33 have no ServiceCIDRs, and older roles do not permit reading them.
     pub(super) fn is_optional(self) -> bool {
         self == Self::ServiceCidrs
     }
 
-    pub(super) fn read(self, encoding: Encoding, object: &Bytes) -> Result<Document, Broken> {
-        let document = match self {
-            Self::Services => encoding.read(object).map(Document::Service),
-            Self::EndpointSlices => encoding.read(object).map(Document::Slice),
-            Self::Node => encoding.read(object).map(Document::Node),
-            Self::ServiceCidrs => encoding.read(object).map(Document::ServiceCidr),
-            Self::Namespaces => encoding.read(object).map(Document::Namespace),
-            Self::Pods => encoding.read(object).map(Document::Pod),
-        };
-        document.map_err(|reason| Broken {
-            reason,
-            metadata: encoding.read::<Identity>(object).ok().map(|it| Box::new(it.metadata)),
-        })
+    /// An object of a watch event.
+    pub(super) fn read(self, encoding: Encoding, object: &Bytes) -> Result<Decoded, Malformed> {
+        let object = encoding.unwrap(object).map_err(|reason| Malformed { reason, metadata: None })?;
+        self.read_item(encoding, &object)
     }
 
-    pub(super) fn read_item(self, encoding: Encoding, item: &Bytes) -> Result<Document, Broken> {
-        let document = match self {
-            Self::Services => encoding.read_item(item).map(Document::Service),
-            Self::EndpointSlices => encoding.read_item(item).map(Document::Slice),
-            Self::Node => encoding.read_item(item).map(Document::Node),
-            Self::ServiceCidrs => encoding.read_item(item).map(Document::ServiceCidr),
-            Self::Namespaces => encoding.read_item(item).map(Document::Namespace),
-            Self::Pods => encoding.read_item(item).map(Document::Pod),
+    /// An item of a list.
+    pub(super) fn read_item(self, encoding: Encoding, item: &Bytes) -> Result<Decoded, Malformed> {
+        let decoded = match self {
+            Self::Services => encoding.read(item).map(Decoded::Service),
+            Self::EndpointSlices => encoding.read(item).map(Decoded::Slice),
+            Self::Node => encoding.read(item).map(Decoded::Node),
+            Self::ServiceCidrs => encoding.read(item).map(Decoded::ServiceCidr),
+            Self::Namespaces => encoding.read(item).map(Decoded::Namespace),
+            Self::Pods => encoding.read(item).map(Decoded::Pod),
         };
-        let metadata = || encoding.read_item::<Identity>(item).ok().map(|identity| Box::new(identity.metadata));
-        document.map_err(|reason| Broken { reason, metadata: metadata() })
+        let metadata = || encoding.read::<Identity>(item).ok().map(|identity| Box::new(identity.metadata));
+        decoded.map_err(|reason| Malformed { reason, metadata: metadata() })
     }
 }
 
-/// A name for a query. Node names are DNS names; anything else is made harmless.
+/// A value of a query. Node names are DNS names; anything else is percent-encoded.
 pub(super) fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
@@ -115,9 +107,9 @@ pub(super) fn escaped(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
-/// An object as it came, in either encoding.
+/// An object, decoded and not yet converted.
 #[derive(Debug)]
-pub(super) enum Document {
+pub(super) enum Decoded {
     Service(Service),
     Slice(EndpointSlice),
     Node(Node),
@@ -126,7 +118,7 @@ pub(super) enum Document {
     Pod(Pod),
 }
 
-impl Document {
+impl Decoded {
     pub(super) fn resource(&self) -> Resource {
         match self {
             Self::Service(_) => Resource::Services,
@@ -140,19 +132,19 @@ impl Document {
 
     pub(super) fn metadata(&self) -> &Metadata {
         match self {
-            Self::Service(message) => &message.metadata,
-            Self::Slice(message) => &message.metadata,
-            Self::Node(message) => &message.metadata,
-            Self::ServiceCidr(message) => &message.metadata,
-            Self::Namespace(message) => &message.metadata,
-            Self::Pod(message) => &message.metadata,
+            Self::Service(object) => object.metadata(),
+            Self::Slice(object) => object.metadata(),
+            Self::Node(object) => object.metadata(),
+            Self::ServiceCidr(object) => object.metadata(),
+            Self::Namespace(object) => object.metadata(),
+            Self::Pod(object) => object.metadata(),
         }
     }
 }
 
-/// An object that cannot be read, and whose it is, if that much can be read.
+/// An object that cannot be decoded, with its metadata if those can.
 #[derive(Debug)]
-pub(super) struct Broken {
+pub(super) struct Malformed {
     pub(super) reason: String,
     pub(super) metadata: Option<Box<Metadata>>,
 }

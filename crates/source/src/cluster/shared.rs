@@ -1,4 +1,4 @@
-//! What the watches share with each other and with those who ask.
+//! The state that the watches share with each other and with the public API.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -37,8 +37,8 @@ impl Shared {
         }
     }
 
-    /// Held for a batch of events, never across a wait. A panic while it was held cannot have torn the facts apart in a
-    /// way that matters: every object is put in with one insertion.
+    /// Locked for a batch of events, never across an await. A panic under the lock leaves the facts consistent: every
+    /// object is one insertion.
     pub(super) fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,9 +46,9 @@ impl Shared {
     pub(super) fn replace(&self, resource: Resource, listing: Listing, now: Instant) {
         let mut facts = self.facts();
         facts.replace(resource, listing, now);
-        let is_news = facts.settle();
+        let has_changed = facts.finish();
         drop(facts);
-        if is_news {
+        if has_changed {
             (self.notify)();
         }
     }
@@ -75,20 +75,20 @@ impl Shared {
         }
     }
 
-    /// The watch has ended in good order and goes on at once, which is no interruption worth telling.
-    pub(super) fn paused(&self, resource: Resource) {
-        tracing::debug!("{}: the watch has ended and is renewed", resource.what());
+    /// The server closed the watch, which is opened again at once: the watch still counts as connected.
+    pub(super) fn renewing(&self, resource: Resource) {
+        tracing::debug!("{}: the watch ended, opening it again", resource.what());
     }
 
     pub(super) fn failed(&self, resource: Resource, reason: &str, pause: Duration) {
-        tracing::warn!("cannot watch {}: {reason}; trying again in {pause:.1?}", resource.what());
+        tracing::warn!("cannot watch {}: {reason}; retrying in {pause:.1?}", resource.what());
         self.disconnected(resource, reason);
     }
 
-    /// There is no such resource here, which is all there is to know of it.
+    /// The server does not have the resource: it counts as an empty list.
     pub(super) fn absent(&self, resource: Resource, reason: &str) {
         if self.connections()[resource as usize].last_error.as_deref() != Some(reason) {
-            tracing::info!("doing without {}: {reason}", resource.what());
+            tracing::info!("continuing without {}: {reason}", resource.what());
         }
         self.disconnected(resource, reason);
         self.replace(resource, Listing::default(), Instant::now());

@@ -1,13 +1,13 @@
-//! What others may ask about the watches besides the snapshot.
+//! What the watches report beside the snapshot.
 
 use std::time::{Instant, SystemTime};
 
 use portolan_model::Family;
 
-/// What the API server says of our own Node.
+/// This Node, as the API server has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeState {
-    /// It has not answered yet.
+    /// Not yet listed.
     #[default]
     Unknown,
     Absent,
@@ -18,21 +18,21 @@ pub enum NodeState {
     },
 }
 
-/// What changed since somebody last asked.
+/// The changes since they were last taken.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// How often a Service came, changed or went.
+    /// How many Services were added, changed or removed.
     pub services: u64,
-    /// How often a slice did.
+    /// How many slices were.
     pub endpoints: u64,
-    /// When the first of these changes arrived here.
+    /// When the first of these changes arrived.
     pub oldest: Option<Instant>,
-    /// When what caused them happened, as the slices say themselves.
+    /// When their causes happened, by the annotation of the slices.
     pub triggers: Vec<(Family, SystemTime)>,
 }
 
 impl Changes {
-    /// So many trigger times are kept at most: they feed a histogram, which a burst must not turn into a burden.
+    /// Trigger times feed a histogram; a burst must not take much memory.
     const MOST_TRIGGERS: usize = 10_000;
 
     pub(super) fn service(&mut self, now: Instant) {
@@ -48,16 +48,16 @@ impl Changes {
     }
 }
 
-/// How one of the watches is doing.
+/// The state of one watch.
 #[derive(Clone, Debug)]
 pub struct WatchState {
     /// `Services`, `EndpointSlices`, `Node` or `ServiceCIDRs`.
     pub what: &'static str,
     pub connected: bool,
-    /// When it last connected, or lost its connection.
+    /// When it last connected or disconnected.
     pub since: SystemTime,
-    /// Whether everything there is has been seen at least once.
+    /// Whether the resource has been listed at least once.
     pub complete: bool,
-    /// Why it last failed. It stays while all is well again, as a hint at what was.
+    /// Why it last failed. It is kept after the watch has recovered.
     pub last_error: Option<String>,
 }

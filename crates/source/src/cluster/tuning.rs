@@ -1,35 +1,35 @@
-//! How long to wait for what.
+//! Timeouts and backoff.
 
 use std::time::Duration;
 
 use super::credentials::InCluster;
 
-/// Durations and places that only tests change.
+/// Settings that only tests change.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Tuning {
     pub first_pause: Duration,
     pub longest_pause: Duration,
-    /// For a server that has no such resource.
+    /// The retry interval for a resource that the server does not have.
     pub absent_pause: Duration,
-    /// For the beginning of an answer.
+    /// Until the response headers.
     pub answer: Duration,
-    /// Without any event while the initial ones arrive.
+    /// Between two initial events.
     pub initial_silence: Duration,
-    /// For all initial events.
+    /// For all initial events together.
     pub initial_total: Duration,
-    /// The shortest watch that is asked for; the longest is twice that.
+    /// The shortest duration of a watch; the longest is twice that.
     pub watch: Duration,
-    /// How much longer than that a watch may stay silent.
+    /// How much longer than its duration a watch may stay silent.
     pub grace: Duration,
-    /// Without anything from a server that sends a bookmark every minute.
+    /// Between two messages of a server that sends a bookmark every minute.
     pub bookmark_silence: Duration,
-    /// A watch that ends sooner, without an event, has failed.
+    /// A watch that ends sooner without an event has failed.
     pub settled: Duration,
     pub keepalive: Duration,
-    /// How many objects a page of a list holds.
+    /// Objects per page of a list.
     pub page: u32,
-    /// Whether to ask for initial events before trying a list.
+    /// Whether to request initial events before a list.
     pub streaming: bool,
     pub in_cluster: InCluster,
 }

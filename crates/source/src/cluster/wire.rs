@@ -1,4 +1,4 @@
-//! The two encodings of the API: how a watch is cut into events, and what objects are wrapped in.
+//! The two encodings of the API: events of a watch, lists, and the envelope of protobuf objects.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::messages::{ListMetadata, Status};
+use crate::spec::{ListMetadata, Status};
 
-/// What precedes every object in protocol buffers.
+/// The magic number in front of every protobuf object.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// etcd takes no object larger than a few megabytes; a longer frame is not one of ours.
+/// etcd refuses objects larger than a few megabytes: a longer frame is an error.
 const LONGEST_FRAME: usize = 32 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// Goes by what the server says it sends, whatever was asked for.
+    /// The server decides, whatever was requested.
     pub(super) fn of(content_type: &str) -> Option<Self> {
         match content_type.split(';').next().unwrap_or("").trim() {
             "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
@@ -30,14 +30,22 @@ impl Encoding {
         }
     }
 
+    /// An object without its envelope.
     pub(super) fn read<T: Message + Default + DeserializeOwned>(self, object: &Bytes) -> Result<T, String> {
         match self {
-            Self::Protobuf => T::decode(unwrap(object)?).map_err(|error| error.to_string()),
+            Self::Protobuf => T::decode(object.clone()).map_err(|error| error.to_string()),
             Self::Json => serde_json::from_slice(object).map_err(|error| error.to_string()),
         }
     }
 
-    /// The items of a list stand for themselves, without what wraps a single object.
+    /// Takes an object out of its envelope. The items of a list have none.
+    pub(super) fn unwrap(self, object: &Bytes) -> Result<Bytes, String> {
+        match self {
+            Self::Protobuf => unwrap(object),
+            Self::Json => Ok(object.clone()),
+        }
+    }
+
     pub(super) fn read_list(self, body: &Bytes) -> Result<List, String> {
         match self {
             Self::Protobuf => ProtobufList::decode(unwrap(body)?).map(ProtobufList::into).map_err(|it| it.to_string()),
@@ -47,31 +55,24 @@ impl Encoding {
         }
     }
 
-    pub(super) fn read_item<T: Message + Default + DeserializeOwned>(self, item: &Bytes) -> Result<T, String> {
-        match self {
-            Self::Protobuf => T::decode(item.clone()).map_err(|error| error.to_string()),
-            Self::Json => self.read(item),
-        }
-    }
-
-    /// An error may come as JSON or as something that is no object at all, such as a load balancer's page.
+    /// The body of an error may be something else than a Status, such as the page of a load balancer.
     pub(super) fn read_status(self, body: &Bytes) -> Status {
         let text =
             || Status { message: String::from_utf8_lossy(&body[..body.len().min(200)]).into(), ..Status::default() };
-        self.read(body).unwrap_or_else(|_| text())
+        let status = self.unwrap(body).and_then(|status| self.read(&status));
+        status.unwrap_or_else(|_| text())
     }
 }
 
-/// Takes an object out of its envelope.
 fn unwrap(object: &Bytes) -> Result<Bytes, String> {
     if !object.starts_with(MAGIC) {
-        return Err("the object lacks the mark that begins every protobuf object of Kubernetes".to_owned());
+        return Err("the object does not start with the magic number of Kubernetes protobuf".to_owned());
     }
     let envelope = Envelope::decode(object.slice(MAGIC.len()..)).map_err(|error| error.to_string())?;
     Ok(envelope.raw)
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Message)]
 struct Envelope {
     #[prost(bytes = "bytes", tag = "2")]
     raw: Bytes,
@@ -83,7 +84,7 @@ pub(super) struct List {
     pub(super) items: Vec<Bytes>,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Message)]
 struct ProtobufList {
     #[prost(message, required, tag = "1")]
     metadata: ListMetadata,
@@ -113,14 +114,14 @@ impl JsonList<'_> {
     }
 }
 
-/// One event of a watch: what happened, and the object's bytes.
+/// One event of a watch: its type, and the bytes of the object.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) kind: String,
     pub(super) object: Bytes,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Message)]
 struct ProtobufEvent {
     #[prost(string, tag = "1")]
     kind: String,
@@ -128,7 +129,7 @@ struct ProtobufEvent {
     object: RawExtension,
 }
 
-#[derive(Clone, PartialEq, Message)]
+#[derive(Message)]
 struct RawExtension {
     #[prost(bytes = "bytes", tag = "1")]
     raw: Bytes,
@@ -142,12 +143,12 @@ struct JsonEvent<'a> {
     object: &'a RawValue,
 }
 
-/// Cuts what arrives into events, wherever the network has cut it before.
+/// Reassembles events from the chunks of a response body.
 #[derive(Debug)]
 pub(super) struct Frames {
     encoding: Encoding,
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no end of line.
+    /// The length of the part that is known to hold no newline.
     searched: usize,
 }
 
@@ -160,12 +161,12 @@ impl Frames {
         self.buffer.extend_from_slice(data);
     }
 
-    /// Whether the stream ended in the middle of an event.
+    /// Whether there is an incomplete event.
     pub(super) fn is_torn(&self) -> bool {
         self.buffer.iter().any(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// The next whole event, if there is one. An error leaves the stream unusable.
+    /// The next complete event. After an error the stream is unusable.
     pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
         match self.encoding {
             Encoding::Protobuf => self.next_protobuf(),
@@ -182,7 +183,7 @@ impl Frames {
         }
         self.buffer.advance(4);
         let frame = self.buffer.split_to(length).freeze();
-        let event = ProtobufEvent::decode(frame).map_err(|error| format!("a frame is no event: {error}"))?;
+        let event = ProtobufEvent::decode(frame).map_err(|error| format!("malformed frame: {error}"))?;
         Ok(Some(Event { kind: event.kind, object: event.object.raw }))
     }
 
@@ -193,11 +194,11 @@ impl Frames {
         };
         let line = self.buffer.split_to(self.searched + end + 1).freeze();
         self.searched = 0;
-        let event: JsonEvent<'_> = serde_json::from_slice(&line).map_err(|it| format!("a line is no event: {it}"))?;
+        let event: JsonEvent<'_> = serde_json::from_slice(&line).map_err(|it| format!("malformed event: {it}"))?;
         Ok(Some(Event { object: line.slice_ref(event.object.get().as_bytes()), kind: event.kind }))
     }
 }
 
 fn check_length(length: usize) -> Result<usize, String> {
-    if length <= LONGEST_FRAME { Ok(length) } else { Err(format!("a frame of {length} bytes is no event")) }
+    if length <= LONGEST_FRAME { Ok(length) } else { Err(format!("a frame of {length} bytes is too long")) }
 }

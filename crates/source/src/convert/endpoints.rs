@@ -1,50 +1,44 @@
-//! Endpoints written by hand, for Services without a selector.
+//! Endpoints of a manifest, for Services without a selector.
 
-use super::slice;
-use super::{Context, Flaw, check, hostname, node_name};
+use super::context::{Context, Flaw};
+use super::identity::{hostname, node_name};
+use super::{check, slice};
 use crate::intern::Interner;
-use crate::object::{Object, ObjectId, Subset, SubsetAddress};
-use crate::read::schema;
+use crate::object::{Subset, SubsetAddress};
+use crate::spec::{self, EndpointPort, Endpoints};
 
-pub(super) fn convert(
-    document: schema::EndpointsDocument,
-    context: &mut Context<'_>,
-    _: &ObjectId,
-) -> Result<Object, Flaw> {
-    let metadata = document.metadata.unwrap_or_default();
-    if metadata.label("endpointslice.kubernetes.io/skip-mirror") == Some("true") {
-        return Ok(Object::Endpoints([].into()));
+pub(crate) fn convert(object: Endpoints, context: &mut Context<'_>) -> Result<Box<[Subset]>, Flaw> {
+    if object.metadata.label("endpointslice.kubernetes.io/skip-mirror") == Some("true") {
+        return Ok([].into());
     }
-    let subsets = document.subsets.unwrap_or_default();
-    let subsets = subsets.iter().enumerate().map(|(index, document)| subset(document, index, context.names));
-    Ok(Object::Endpoints(subsets.collect::<Result<_, _>>()?))
+    object.subsets.into_iter().enumerate().map(|(index, given)| subset(given, index, context)).collect()
 }
 
-fn subset(document: &schema::Subset, index: usize, names: &mut Interner) -> Result<Subset, Flaw> {
+fn subset(given: spec::Subset, index: usize, context: &mut Context<'_>) -> Result<Subset, Flaw> {
     let path = format!("subsets[{index}]");
     let mut addresses = Vec::new();
-    add_addresses(document.addresses.as_deref(), &format!("{path}.addresses"), true, names, &mut addresses)?;
-    let not_ready = document.not_ready_addresses.as_deref();
-    add_addresses(not_ready, &format!("{path}.notReadyAddresses"), false, names, &mut addresses)?;
-    let ports = document.ports.as_deref().unwrap_or_default();
-    let ports = slice::ports(ports, &format!("{path}.ports"), names)?;
+    add_addresses(&given.addresses, &format!("{path}.addresses"), true, context.names, &mut addresses)?;
+    let not_ready = &given.not_ready_addresses;
+    add_addresses(not_ready, &format!("{path}.notReadyAddresses"), false, context.names, &mut addresses)?;
+    let ports: Vec<EndpointPort> = given.ports.into_iter().map(EndpointPort::from).collect();
+    let ports = slice::ports(&ports, &format!("{path}.ports"), context)?;
     Ok(Subset { ports, addresses: addresses.into() })
 }
 
 fn add_addresses(
-    documents: Option<&[schema::SubsetAddress]>,
+    given: &[spec::SubsetAddress],
     path: &str,
     ready: bool,
     names: &mut Interner,
     addresses: &mut Vec<SubsetAddress>,
 ) -> Result<(), Flaw> {
-    for (index, document) in documents.unwrap_or_default().iter().enumerate() {
+    for (index, given) in given.iter().enumerate() {
         let field = |field: &str| format!("{path}[{index}].{field}");
         addresses.push(SubsetAddress {
-            address: check::usable_address(document.ip.as_deref().unwrap_or(""), || field("ip"))?,
+            address: check::usable_address(&given.ip, || field("ip"))?,
             ready,
-            node: node_name(document.node_name.as_deref(), names, || field("nodeName"))?,
-            hostname: hostname(document.hostname.as_deref(), || field("hostname"))?,
+            node: node_name(&given.node_name, names, || field("nodeName"))?,
+            hostname: hostname(&given.hostname, || field("hostname"))?,
         });
     }
     Ok(())

@@ -1,13 +1,14 @@
-//! Which address families a Service has, and which ClusterIPs it insists on.
+//! The address families of a Service, and its explicit ClusterIPs.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use portolan_model::Family;
 
-use super::{Flaw, check};
+use super::check;
+use super::context::Flaw;
 use crate::allocate::usable;
-use crate::read::schema::ServiceSpec;
+use crate::spec::ServiceSpec;
 
 /// Families, the primary one first, and explicit ClusterIPs in the same order.
 pub(super) type Addressing = ([Option<Family>; 2], Box<[IpAddr]>);
@@ -19,25 +20,19 @@ enum Policy {
     RequireDual,
 }
 
-pub(super) fn addressing(spec: &ServiceSpec, ranges: &[IpNet], headless: bool) -> Result<Addressing, Flaw> {
-    let addresses = if headless { [].into() } else { explicit_addresses(spec, ranges)? };
-    let asked = asked_families(spec, &addresses)?;
-    // Endpoints of a headless Service without selector come from outside, so the cluster's families do not bind it.
-    let unbound = headless && spec.selector.as_ref().is_none_or(|selector| selector.is_empty());
-    let policy = policy(spec, if asked.len() == 2 || unbound { Policy::RequireDual } else { Policy::Single })?;
-    let families = resolve(policy, &asked, ranges, unbound)?;
+pub(super) fn addressing(spec: &ServiceSpec, ranges: &[IpNet]) -> Result<Addressing, Flaw> {
+    let addresses = if spec.is_headless() { [].into() } else { explicit_addresses(spec, ranges)? };
+    let requested = requested_families(spec, &addresses)?;
+    // The endpoints of a headless Service without selector come from outside: the service ranges do not limit them.
+    let is_free = spec.is_headless() && spec.selector.is_empty();
+    let policy = policy(spec, if requested.len() == 2 || is_free { Policy::RequireDual } else { Policy::Single })?;
+    let families = resolve(policy, &requested, ranges, is_free)?;
     Ok((families, addresses))
 }
 
-pub(super) fn is_headless(spec: &ServiceSpec) -> bool {
-    let first = spec.cluster_ips.as_ref().and_then(|addresses| addresses.first());
-    spec.cluster_ip.as_deref().filter(|text| !text.is_empty()).or(first.map(|text| &**text)) == Some("None")
-}
-
 fn explicit_addresses(spec: &ServiceSpec, ranges: &[IpNet]) -> Result<Box<[IpAddr]>, Flaw> {
-    let many = spec.cluster_ips.as_deref().unwrap_or_default();
-    let single = spec.cluster_ip.as_deref().filter(|text| !text.is_empty());
-    let addresses: Box<[IpAddr]> = match (single, many) {
+    let single = Some(&*spec.cluster_ip).filter(|text| !text.is_empty());
+    let addresses: Box<[IpAddr]> = match (single, &*spec.cluster_ips) {
         (None, []) => [].into(),
         (Some(text), []) => [explicit_address(text, ranges, "spec.clusterIP")?].into(),
         (_, many) => many
@@ -53,7 +48,7 @@ fn explicit_addresses(spec: &ServiceSpec, ranges: &[IpNet]) -> Result<Box<[IpAdd
 
 fn agree(single: Option<&str>, addresses: &[IpAddr]) -> Result<(), Flaw> {
     match single {
-        Some(text) if check::address(text) != addresses.first().copied() => {
+        Some(text) if check::parse_address(text) != addresses.first().copied() => {
             Err(Flaw::new("spec.clusterIP", format!("{text:?} differs from spec.clusterIPs[0]")))
         }
         _ => Ok(()),
@@ -69,8 +64,7 @@ fn one_per_family(addresses: &[IpAddr]) -> Result<(), Flaw> {
 }
 
 fn explicit_address(text: &str, ranges: &[IpNet], path: &str) -> Result<IpAddr, Flaw> {
-    let address = check::address(text);
-    let address = address.ok_or_else(|| Flaw::new(path, format!("{text:?} is not an IP address")))?;
+    let address = check::address(text, || path.to_owned())?;
     if ranges.iter().any(|range| usable(range).contains(address)) {
         return Ok(address);
     }
@@ -82,27 +76,26 @@ fn listed(ranges: &[IpNet]) -> String {
     format!("the service ranges ({})", ranges.join(", "))
 }
 
-/// The families that the Service names itself, in `ipFamilies` or by its addresses.
-fn asked_families(spec: &ServiceSpec, addresses: &[IpAddr]) -> Result<Vec<Family>, Flaw> {
-    let mut asked = Vec::new();
-    for (index, text) in spec.ip_families.iter().flatten().enumerate() {
-        asked.push(family(text, &format!("spec.ipFamilies[{index}]"))?);
-    }
-    if asked.len() > 2 || asked.len() == 2 && asked[0] == asked[1] {
+/// The families that the Service names, in `ipFamilies` or by its addresses.
+fn requested_families(spec: &ServiceSpec, addresses: &[IpAddr]) -> Result<Vec<Family>, Flaw> {
+    let families = spec.ip_families.iter().enumerate();
+    let families = families.map(|(index, text)| family(text, &format!("spec.ipFamilies[{index}]")));
+    let mut families: Vec<Family> = families.collect::<Result<_, _>>()?;
+    if families.len() > 2 || families.len() == 2 && families[0] == families[1] {
         return Err(Flaw::new("spec.ipFamilies", "each family may be named once"));
     }
     for (index, address) in addresses.iter().enumerate() {
         let family = Family::of(*address);
-        match asked.get(index) {
-            None => asked.push(family),
-            Some(asked) if *asked == family => {}
-            Some(asked) => {
-                let reason = format!("{address} is not an {asked} address, as spec.ipFamilies[{index}] asks");
+        match families.get(index) {
+            None => families.push(family),
+            Some(known) if *known == family => {}
+            Some(known) => {
+                let reason = format!("{address} is not an {known} address, as spec.ipFamilies[{index}] requires");
                 return Err(Flaw::new(format!("spec.clusterIPs[{index}]"), reason));
             }
         }
     }
-    Ok(asked)
+    Ok(families)
 }
 
 fn family(text: &str, path: &str) -> Result<Family, Flaw> {
@@ -111,27 +104,27 @@ fn family(text: &str, path: &str) -> Result<Family, Flaw> {
 }
 
 fn policy(spec: &ServiceSpec, default: Policy) -> Result<Policy, Flaw> {
-    match spec.ip_family_policy.as_deref() {
-        None | Some("") => Ok(default),
-        Some("SingleStack") => Ok(Policy::Single),
-        Some("PreferDualStack") => Ok(Policy::PreferDual),
-        Some("RequireDualStack") => Ok(Policy::RequireDual),
-        Some(other) => {
+    match &*spec.ip_family_policy {
+        "" => Ok(default),
+        "SingleStack" => Ok(Policy::Single),
+        "PreferDualStack" => Ok(Policy::PreferDual),
+        "RequireDualStack" => Ok(Policy::RequireDual),
+        other => {
             let reason = "is not an IP family policy (SingleStack, PreferDualStack or RequireDualStack)";
             Err(Flaw::new("spec.ipFamilyPolicy", format!("{other:?} {reason}")))
         }
     }
 }
 
-fn resolve(policy: Policy, asked: &[Family], ranges: &[IpNet], unbound: bool) -> Result<[Option<Family>; 2], Flaw> {
-    let has = |family: Family| unbound || ranges.iter().any(|range| Family::of_range(range) == family);
-    let primary = asked.first().copied().or(ranges.first().map(Family::of_range)).unwrap_or(Family::V4);
+fn resolve(policy: Policy, requested: &[Family], ranges: &[IpNet], is_free: bool) -> Result<[Option<Family>; 2], Flaw> {
+    let has = |family: Family| is_free || ranges.iter().any(|range| Family::of_range(range) == family);
+    let primary = requested.first().copied().or(ranges.first().map(Family::of_range)).unwrap_or(Family::V4);
     let second = if primary == Family::V4 { Family::V6 } else { Family::V4 };
     if !has(primary) {
         return Err(Flaw::new("spec.ipFamilies", format!("there is no {primary} range in {}", listed(ranges))));
     }
     match policy {
-        Policy::Single if asked.len() > 1 => {
+        Policy::Single if requested.len() > 1 => {
             Err(Flaw::new("spec.ipFamilyPolicy", "SingleStack does not go with two families"))
         }
         Policy::RequireDual if !has(second) => {

@@ -1,181 +1,201 @@
-//! Services: the defaults of an API server, and its refusals.
+//! Services: what either reading makes of them. Addresses and node ports are requested by a manifest ([`super::request`])
+//! and assigned by an API server ([`super::assigned`]).
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use portolan_model::{Service, ServiceKind, ServicePort, TrafficPolicy};
 
-use super::{Context, Flaw, check, families, wish};
-use crate::intern::Interner;
-use crate::object::{Distribution, Object, ObjectId, Selection, ServiceObject, Target};
-use crate::read::schema::{Scalar, ServiceDocument, ServicePortDocument, ServiceSpec, ServiceStatus};
+use super::context::{Context, Defaults, Flaw};
+use super::{assigned, check, request, selection};
+use crate::object::{ObjectId, ServiceObject};
+use crate::spec::{self, ServiceSpec};
 
-pub(super) fn convert(document: ServiceDocument, context: &mut Context<'_>, id: &ObjectId) -> Result<Object, Flaw> {
-    let spec = document.spec.ok_or_else(|| Flaw::new("spec", "a spec is required"))?;
-    let kind = kind(&spec)?;
-    let ports = ports(&spec, kind, context.names)?;
-    let external_ips = external_ips(&spec, &mut context.skipped);
-    let external_policy = external_policy(&spec, kind, &external_ips)?;
-    let metadata = document.metadata.unwrap_or_default();
+/// The annotation that names the IPVS scheduler of one Service.
+const SCHEDULER: &str = "portolan.io/scheduler";
+const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
+
+/// A Service of a manifest, whose addresses and node ports are still to be allocated.
+pub(crate) fn requested(
+    object: &spec::Service,
+    id: &ObjectId,
+    defaults: Defaults<'_>,
+    context: &mut Context<'_>,
+) -> Result<ServiceObject, Flaw> {
+    let (spec, service) = convert(object, id, context)?;
+    Ok(ServiceObject {
+        request: request::request(spec, &service, defaults)?,
+        selection: selection::selection(spec, &service, context.names)?.map(Box::new),
+        foreign: is_foreign(object),
+        service: Arc::new(service),
+    })
+}
+
+/// A Service of the API server, with the addresses and node ports that it has. A Service that has no address yet is
+/// `None`: it has no rules and no names.
+pub(crate) fn assigned(
+    object: &spec::Service,
+    id: &ObjectId,
+    context: &mut Context<'_>,
+) -> Result<Option<Service>, Flaw> {
+    let (spec, mut service) = convert(object, id, context)?;
+    assigned::assign(&mut service, spec)?;
+    let has_names = service.kind == ServiceKind::ExternalName || spec.is_headless();
+    Ok(Some(service).filter(|service| has_names || !service.cluster_ips.is_empty()))
+}
+
+/// A label names another proxy that serves it.
+pub(crate) fn is_foreign(object: &spec::Service) -> bool {
+    object.metadata.label("service.kubernetes.io/service-proxy-name").is_some()
+}
+
+fn convert<'a>(
+    object: &'a spec::Service,
+    id: &ObjectId,
+    context: &mut Context<'_>,
+) -> Result<(&'a ServiceSpec, Service), Flaw> {
+    let spec = object.spec.as_ref().ok_or_else(|| Flaw::new("spec", "a spec is required"))?;
+    let kind = kind(spec)?;
+    let external_ips = external_ips(spec, context);
     let service = Service {
         kind,
-        ports,
+        ports: ports(spec, kind, context)?,
+        load_balancer_ips: load_balancer_ips(object, kind, context),
+        source_ranges: check::ranges(&spec.load_balancer_source_ranges, "spec.loadBalancerSourceRanges")?,
+        internal_policy: policy(&spec.internal_traffic_policy, "spec.internalTrafficPolicy", context)?,
+        external_policy: external_policy(spec, kind, &external_ips, context)?,
         external_ips,
-        load_balancer_ips: load_balancer_ips(document.status.as_ref(), kind, &mut context.skipped),
-        source_ranges: source_ranges(&spec)?,
-        internal_policy: policy(spec.internal_traffic_policy.as_deref(), "spec.internalTrafficPolicy")?,
-        external_policy,
-        affinity_seconds: affinity(&spec)?,
-        scheduler: check::scheduler(metadata.annotation(check::SCHEDULER), &mut context.skipped),
-        external_name: external_name(&spec, kind)?,
+        affinity_seconds: affinity(spec, context)?,
+        scheduler: scheduler(object, context),
+        external_name: external_name(spec, kind, context)?,
         ..Service::empty(id.service_name())
     };
-    Ok(Object::Service(Box::new(ServiceObject {
-        wish: wish::wish(&spec, &service, context)?,
-        selection: selection(&spec, &service, context.names)?.map(Box::new),
-        foreign: metadata.label("service.kubernetes.io/service-proxy-name").is_some(),
-        service: Arc::new(service),
-    })))
+    Ok((spec, service))
 }
 
 fn kind(spec: &ServiceSpec) -> Result<ServiceKind, Flaw> {
-    let kind = match spec.r#type.as_deref() {
-        None | Some("" | "ClusterIP") => ServiceKind::ClusterIp,
-        Some("NodePort") => ServiceKind::NodePort,
-        Some("LoadBalancer") => ServiceKind::LoadBalancer,
-        Some("ExternalName") => ServiceKind::ExternalName,
-        Some(other) => {
+    match &*spec.r#type {
+        "" | "ClusterIP" => Ok(ServiceKind::ClusterIp),
+        "ExternalName" => Ok(ServiceKind::ExternalName),
+        "NodePort" | "LoadBalancer" if spec.is_headless() => {
+            Err(Flaw::new("spec.clusterIP", "None is possible with type ClusterIP only"))
+        }
+        "NodePort" => Ok(ServiceKind::NodePort),
+        "LoadBalancer" => Ok(ServiceKind::LoadBalancer),
+        other => {
             let reason = "is not a type of Service (ClusterIP, NodePort, LoadBalancer or ExternalName)";
-            return Err(Flaw::new("spec.type", format!("{other:?} {reason}")));
+            Err(Flaw::new("spec.type", format!("{other:?} {reason}")))
         }
-    };
-    match kind {
-        ServiceKind::NodePort | ServiceKind::LoadBalancer if families::is_headless(spec) => {
-            Err(Flaw::new("spec.clusterIP", "None goes with type ClusterIP only"))
-        }
-        kind => Ok(kind),
     }
 }
 
-fn ports(spec: &ServiceSpec, kind: ServiceKind, names: &mut Interner) -> Result<Box<[ServicePort]>, Flaw> {
-    let documents = spec.ports.as_deref().unwrap_or_default();
-    if documents.is_empty() && kind != ServiceKind::ExternalName && !families::is_headless(spec) {
-        return Err(Flaw::new("spec.ports", "at least one port is required"));
-    }
-    let several = documents.len() > 1;
-    let ports = documents.iter().enumerate().map(|(index, document)| port(document, index, several, names));
+fn ports(spec: &ServiceSpec, kind: ServiceKind, context: &mut Context<'_>) -> Result<Box<[ServicePort]>, Flaw> {
+    let ports = spec.ports.iter().enumerate().map(|(index, port)| self::port(port, index, context));
     let ports: Box<[ServicePort]> = ports.collect::<Result<_, _>>()?;
-    unique(&ports)?;
+    if context.is_strict() {
+        let may_be_empty = kind == ServiceKind::ExternalName || spec.is_headless();
+        distinct(&ports, may_be_empty)?;
+    }
     Ok(ports)
 }
 
-fn port(
-    document: &ServicePortDocument,
-    index: usize,
-    several: bool,
-    names: &mut Interner,
-) -> Result<ServicePort, Flaw> {
+fn port(port: &spec::ServicePort, index: usize, context: &mut Context<'_>) -> Result<ServicePort, Flaw> {
     let path = |field: &str| format!("spec.ports[{index}].{field}");
-    let name = document.name.as_deref().unwrap_or("");
-    match name {
-        "" if several => return Err(Flaw::new(path("name"), "a name is required where there are several ports")),
-        "" => {}
-        name => check::label(name, || path("name"))?,
+    if !port.name.is_empty() {
+        check::label(&port.name, || path("name"))?;
     }
-    let number = document.port.as_ref().ok_or_else(|| Flaw::new(path("port"), "a port is required"))?;
+    let number = port.port.ok_or_else(|| Flaw::new(path("port"), "a port is required"))?;
     Ok(ServicePort {
-        name: names.share(name),
-        protocol: check::protocol(document.protocol.as_deref(), || path("protocol"))?,
+        name: context.names.share(&port.name),
+        protocol: check::protocol(&port.protocol, || path("protocol"))?,
         port: check::port_number(number, || path("port"))?,
         node_port: None,
     })
 }
 
-fn unique(ports: &[ServicePort]) -> Result<(), Flaw> {
+fn distinct(ports: &[ServicePort], may_be_empty: bool) -> Result<(), Flaw> {
+    if ports.is_empty() && !may_be_empty {
+        return Err(Flaw::new("spec.ports", "at least one port is required"));
+    }
     let (mut names, mut numbers) = (HashSet::new(), HashSet::new());
     for (index, port) in ports.iter().enumerate() {
+        let path = |field: &str| format!("spec.ports[{index}].{field}");
+        if port.name.is_empty() && ports.len() > 1 {
+            return Err(Flaw::new(path("name"), "a name is required where there are several ports"));
+        }
         if !names.insert(&*port.name) {
-            let reason = format!("{:?} is the name of another port", port.name);
-            return Err(Flaw::new(format!("spec.ports[{index}].name"), reason));
+            return Err(Flaw::new(path("name"), format!("{:?} is the name of another port", port.name)));
         }
         if !numbers.insert((port.protocol, port.port)) {
             let reason = format!("{}/{} is the number of another port", port.port, port.protocol);
-            return Err(Flaw::new(format!("spec.ports[{index}].port"), reason));
+            return Err(Flaw::new(path("port"), reason));
         }
     }
     Ok(())
 }
 
-/// What cannot be an external address is left out, as kube-proxy does, but not in silence.
-fn external_ips(spec: &ServiceSpec, skipped: &mut Vec<Flaw>) -> Box<[IpAddr]> {
-    let mut addresses = Vec::new();
-    for (index, text) in spec.external_ips.iter().flatten().enumerate() {
-        match check::usable_address(text, || format!("spec.externalIPs[{index}]")) {
-            Ok(address) => addresses.push(address),
-            Err(flaw) => skipped.push(flaw),
-        }
-    }
-    addresses.into()
+/// Malformed external addresses are left out, as kube-proxy does, and reported.
+fn external_ips(spec: &ServiceSpec, context: &mut Context<'_>) -> Box<[IpAddr]> {
+    let texts = spec.external_ips.iter().enumerate();
+    let addresses = texts.map(|(index, text)| check::usable_address(text, || format!("spec.externalIPs[{index}]")));
+    addresses.filter_map(|address| context.or_omit(address)).collect()
 }
 
-/// Only addresses whose traffic arrives here unchanged: `ipMode: Proxy` and host names mean somebody else's door.
-fn load_balancer_ips(status: Option<&ServiceStatus>, kind: ServiceKind, skipped: &mut Vec<Flaw>) -> Box<[IpAddr]> {
-    let status = status.filter(|_| kind == ServiceKind::LoadBalancer).and_then(|status| status.load_balancer.as_ref());
-    let mut addresses = Vec::new();
-    for (index, ingress) in status.and_then(|status| status.ingress.as_ref()).into_iter().flatten().enumerate() {
-        let arrives = matches!(ingress.ip_mode.as_deref(), None | Some("" | "VIP"));
-        let Some(text) = ingress.ip.as_deref().filter(|text| arrives && !text.is_empty()) else { continue };
-        match check::usable_address(text, || format!("status.loadBalancer.ingress[{index}].ip")) {
-            Ok(address) => addresses.push(address),
-            Err(flaw) => skipped.push(flaw),
-        }
-    }
-    addresses.into()
+/// Only addresses whose traffic arrives with the address as its destination: `ipMode: Proxy` and host names are those of a
+/// load balancer that terminates the connection.
+fn load_balancer_ips(object: &spec::Service, kind: ServiceKind, context: &mut Context<'_>) -> Box<[IpAddr]> {
+    let ingress = object.status.load_balancer.ingress.iter().enumerate();
+    let vips = ingress.filter(|(_, ingress)| {
+        let is_vip = matches!(&*ingress.ip_mode, "" | "VIP") && !ingress.ip.is_empty();
+        is_vip && kind == ServiceKind::LoadBalancer
+    });
+    let path = |index: usize| format!("status.loadBalancer.ingress[{index}].ip");
+    let addresses = vips.map(|(index, ingress)| check::usable_address(&ingress.ip, || path(index)));
+    addresses.filter_map(|address| context.or_omit(address)).collect()
 }
 
-/// A range that cannot be read is refused, not skipped: leaving it out would open or close a door by accident.
-fn source_ranges(spec: &ServiceSpec) -> Result<Box<[IpNet]>, Flaw> {
-    let parse = |(index, text): (usize, &String)| {
-        let path = format!("spec.loadBalancerSourceRanges[{index}]");
-        check::range(text.trim()).ok_or_else(|| Flaw::new(path, format!("{text:?} is not a range of addresses")))
+fn policy(value: &str, path: &str, context: &mut Context<'_>) -> Result<TrafficPolicy, Flaw> {
+    let policy = match value {
+        "" | "Cluster" => Ok(TrafficPolicy::Cluster),
+        "Local" => Ok(TrafficPolicy::Local),
+        other => Err(Flaw::new(path, format!("{other:?} is not a traffic policy (Cluster or Local)"))),
     };
-    spec.load_balancer_source_ranges.iter().flatten().enumerate().map(parse).collect()
+    context.or(policy, TrafficPolicy::Cluster)
 }
 
-fn policy(value: Option<&str>, path: &str) -> Result<TrafficPolicy, Flaw> {
-    match value {
-        None | Some("" | "Cluster") => Ok(TrafficPolicy::Cluster),
-        Some("Local") => Ok(TrafficPolicy::Local),
-        Some(other) => Err(Flaw::new(path, format!("{other:?} is not a traffic policy (Cluster or Local)"))),
-    }
-}
-
-/// It means something only to a Service that can be reached from outside.
-fn external_policy(spec: &ServiceSpec, kind: ServiceKind, external_ips: &[IpAddr]) -> Result<TrafficPolicy, Flaw> {
-    let policy = policy(spec.external_traffic_policy.as_deref(), "spec.externalTrafficPolicy")?;
-    let outside = match kind {
+/// It applies only to a Service that is reachable from outside.
+fn external_policy(
+    spec: &ServiceSpec,
+    kind: ServiceKind,
+    external_ips: &[IpAddr],
+    context: &mut Context<'_>,
+) -> Result<TrafficPolicy, Flaw> {
+    let policy = policy(&spec.external_traffic_policy, "spec.externalTrafficPolicy", context)?;
+    let is_external = match kind {
         ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
         ServiceKind::ClusterIp => !external_ips.is_empty(),
         ServiceKind::ExternalName => false,
     };
-    Ok(if outside { policy } else { TrafficPolicy::Cluster })
+    Ok(if is_external { policy } else { TrafficPolicy::Cluster })
 }
 
-fn affinity(spec: &ServiceSpec) -> Result<Option<u32>, Flaw> {
-    match spec.session_affinity.as_deref() {
-        None | Some("" | "None") => return Ok(None),
-        Some("ClientIP") => {}
-        Some(other) => {
+fn affinity(spec: &ServiceSpec, context: &mut Context<'_>) -> Result<Option<u32>, Flaw> {
+    match &*spec.session_affinity {
+        "" | "None" => Ok(None),
+        "ClientIP" => context.or(affinity_seconds(spec), DEFAULT_AFFINITY_SECONDS).map(Some),
+        other => {
             let reason = format!("{other:?} is not a session affinity (None or ClientIP)");
-            return Err(Flaw::new("spec.sessionAffinity", reason));
+            context.or(Err(Flaw::new("spec.sessionAffinity", reason)), None)
         }
     }
+}
+
+fn affinity_seconds(spec: &ServiceSpec) -> Result<u32, Flaw> {
     let config = spec.session_affinity_config.as_ref().and_then(|config| config.client_ip.as_ref());
-    match config.and_then(|config| config.timeout_seconds.as_ref()) {
-        None => Ok(Some(10_800)),
-        Some(Scalar::Number(seconds @ 1..=86_400)) => Ok(Some(*seconds as u32)),
+    match config.and_then(|config| config.timeout_seconds) {
+        None => Ok(DEFAULT_AFFINITY_SECONDS),
+        Some(seconds @ 1..=86_400) => Ok(seconds.unsigned_abs()),
         Some(other) => {
             let path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
             Err(Flaw::new(path, format!("{other} is not a timeout (1 to 86400 seconds)")))
@@ -183,57 +203,25 @@ fn affinity(spec: &ServiceSpec) -> Result<Option<u32>, Flaw> {
     }
 }
 
-fn external_name(spec: &ServiceSpec, kind: ServiceKind) -> Result<Option<Arc<str>>, Flaw> {
-    if kind != ServiceKind::ExternalName {
-        return Ok(None);
-    }
-    let name = spec.external_name.as_deref().filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Flaw::new("spec.externalName", "type ExternalName requires one"))?;
-    check::subdomain(name.strip_suffix('.').unwrap_or(name), || "spec.externalName".to_owned())?;
-    Ok(Some(name.into()))
+/// Schedulers have short names. Whether the kernel has this one shows when it is used.
+fn scheduler(object: &spec::Service, context: &mut Context<'_>) -> Option<Arc<str>> {
+    let name = object.metadata.annotation(SCHEDULER).map(str::trim).filter(|name| !name.is_empty())?;
+    let is_name = name.len() <= 15 && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    let flaw = || {
+        let path = format!("metadata.annotations[{SCHEDULER}]");
+        Flaw::new(path, format!("{name:?} is not an IPVS scheduler such as rr or lc"))
+    };
+    context.or_omit(if is_name { Ok(name.into()) } else { Err(flaw()) })
 }
 
-fn selection(spec: &ServiceSpec, service: &Service, names: &mut Interner) -> Result<Option<Selection>, Flaw> {
-    let selector = spec.selector.iter().flatten();
-    let value = |value: &Option<String>| value.as_deref().unwrap_or("").into();
-    let selector: Box<[_]> = selector.map(|(key, text)| (names.share(key), value(text))).collect();
-    let distribution = distribution(spec)?;
-    let targets = targets(spec, service, names)?;
-    if selector.is_empty() || service.kind == ServiceKind::ExternalName {
-        return Ok(None);
-    }
-    let publish_not_ready = spec.publish_not_ready_addresses.unwrap_or(false);
-    Ok(Some(Selection { selector, targets, publish_not_ready, distribution }))
-}
-
-fn distribution(spec: &ServiceSpec) -> Result<Distribution, Flaw> {
-    match spec.traffic_distribution.as_deref() {
-        None | Some("") => Ok(Distribution::Anywhere),
-        Some("PreferClose" | "PreferSameZone") => Ok(Distribution::SameZone),
-        Some("PreferSameNode") => Ok(Distribution::SameNode),
-        Some(other) => {
-            let reason = "is not a traffic distribution (PreferClose, PreferSameZone or PreferSameNode)";
-            Err(Flaw::new("spec.trafficDistribution", format!("{other:?} {reason}")))
+fn external_name(spec: &ServiceSpec, kind: ServiceKind, context: &mut Context<'_>) -> Result<Option<Arc<str>>, Flaw> {
+    let path = || "spec.externalName".to_owned();
+    match &*spec.external_name {
+        _ if kind != ServiceKind::ExternalName => Ok(None),
+        "" => context.or(Err(Flaw::new(path(), "type ExternalName requires one")), None),
+        name => {
+            let checked = check::subdomain(name.strip_suffix('.').unwrap_or(name), path);
+            context.or(checked.map(|_| Some(name.into())), None)
         }
-    }
-}
-
-fn targets(spec: &ServiceSpec, service: &Service, names: &mut Interner) -> Result<Box<[Target]>, Flaw> {
-    let documents = spec.ports.as_deref().unwrap_or_default();
-    let pairs = documents.iter().zip(&service.ports).enumerate();
-    pairs.map(|(index, (document, port))| target(document, port.port, index, names)).collect()
-}
-
-/// A number, or the name of a container's port; a headless Service is no exception.
-fn target(document: &ServicePortDocument, port: u16, index: usize, names: &mut Interner) -> Result<Target, Flaw> {
-    let path = || format!("spec.ports[{index}].targetPort");
-    match &document.target_port {
-        None | Some(Scalar::Number(0)) => Ok(Target::Number(port)),
-        Some(Scalar::Text(name)) if name.is_empty() => Ok(Target::Number(port)),
-        Some(Scalar::Text(name)) => {
-            check::label(name, path)?;
-            Ok(Target::Name(names.share(name)))
-        }
-        Some(number) => check::port_number(number, path).map(Target::Number),
     }
 }

@@ -1,142 +1,137 @@
-//! EndpointSlices, read as kube-proxy reads them.
+//! EndpointSlices.
 
 use std::sync::Arc;
 
 use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort};
 
-use super::{Context, Flaw, check, hostname, node_name};
+use super::check;
+use super::context::{Context, Flaw};
+use super::identity::{hostname, node_name};
 use crate::intern::Interner;
-use crate::object::{Object, ObjectId, SliceObject};
-use crate::read::schema::{ConditionsDocument, EndpointDocument, HintsDocument, Named, PortDocument, SliceDocument};
+use crate::object::{ObjectId, SliceObject};
+use crate::spec::{self, EndpointPort, EndpointSlice, Metadata, Named};
 
-/// Who makes slices from Pods and Endpoints in a cluster.
+/// The controllers that make slices from Pods and Endpoints in a cluster.
 const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-pub(super) fn convert(document: SliceDocument, context: &mut Context<'_>, id: &ObjectId) -> Result<Object, Flaw> {
-    let metadata = document.metadata.unwrap_or_default();
-    let family = family(document.address_type.as_deref())?;
-    let service = metadata.label("kubernetes.io/service-name").filter(|name| !name.is_empty());
-    let service = service.map(|name| service_name(name, context.names)).transpose()?;
+pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Context<'_>) -> Result<SliceObject, Flaw> {
+    let metadata = &object.metadata;
+    let family = family(&object.address_type)?;
     let slice = Slice {
         name: id.name.clone(),
         family: family.unwrap_or(Family::V4),
-        ports: ports(document.ports.as_deref().unwrap_or_default(), "ports", context.names)?,
+        ports: ports(&object.ports, "ports", context)?,
         endpoints: match family {
-            Some(family) => endpoints(&document.endpoints.unwrap_or_default(), family, context.names)?,
+            Some(family) => endpoints(&object.endpoints, family, context.names)?,
             None => [].into(),
         },
     };
-    Ok(Object::Slice(Box::new(SliceObject {
-        service: service.filter(|_| family.is_some()),
+    let manager = metadata.label("endpointslice.kubernetes.io/managed-by");
+    Ok(SliceObject {
+        service: service_name(metadata, context.names)?.filter(|_| family.is_some()),
         headless: metadata.label("service.kubernetes.io/headless").is_some(),
-        managed: metadata.label("endpointslice.kubernetes.io/managed-by").is_some_and(|it| CONTROLLERS.contains(&it)),
+        managed: manager.is_some_and(|manager| CONTROLLERS.contains(&manager)),
         slice: Arc::new(slice),
-    })))
+    })
 }
 
-fn service_name(name: &str, names: &mut Interner) -> Result<Arc<str>, Flaw> {
+/// The Service that a slice names in its label.
+pub(crate) fn service_name(metadata: &Metadata, names: &mut Interner) -> Result<Option<Arc<str>>, Flaw> {
+    let Some(name) = metadata.label("kubernetes.io/service-name").filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
     check::label(name, || "metadata.labels".to_owned())?;
-    Ok(names.share(name))
+    Ok(Some(names.share(name)))
 }
 
-/// `None` for slices of names, which nobody can be sent to.
-fn family(address_type: Option<&str>) -> Result<Option<Family>, Flaw> {
+/// `None` for slices of host names, which have no address to forward to.
+fn family(address_type: &str) -> Result<Option<Family>, Flaw> {
+    let supported = "(IPv4, IPv6 or FQDN)";
     match address_type {
-        Some("IPv4") => Ok(Some(Family::V4)),
-        Some("IPv6") => Ok(Some(Family::V6)),
-        Some("FQDN") => Ok(None),
-        Some(other) => Err(Flaw::new("addressType", format!("{other:?} is not an address type (IPv4, IPv6 or FQDN)"))),
-        None => Err(Flaw::new("addressType", "an address type is required (IPv4, IPv6 or FQDN)")),
+        "IPv4" => Ok(Some(Family::V4)),
+        "IPv6" => Ok(Some(Family::V6)),
+        "FQDN" => Ok(None),
+        "" => Err(Flaw::new("addressType", format!("an address type is required {supported}"))),
+        other => Err(Flaw::new("addressType", format!("{other:?} is not an address type {supported}"))),
     }
 }
 
-/// An absent name is the empty one, as the API server fills it in; a port without a number is passed over.
-pub(super) fn ports(documents: &[PortDocument], path: &str, names: &mut Interner) -> Result<Box<[SlicePort]>, Flaw> {
-    let mut ports = Vec::with_capacity(documents.len());
-    for (index, document) in documents.iter().enumerate() {
-        ports.extend(port(document, &format!("{path}[{index}]"), names)?);
-    }
-    Ok(ports.into())
+pub(super) fn ports(ports: &[EndpointPort], path: &str, context: &mut Context<'_>) -> Result<Box<[SlicePort]>, Flaw> {
+    let ports = ports.iter().enumerate();
+    let ports = ports.map(|(index, given)| port(given, &format!("{path}[{index}]"), context));
+    ports.filter_map(Result::transpose).collect()
 }
 
-fn port(document: &PortDocument, path: &str, names: &mut Interner) -> Result<Option<SlicePort>, Flaw> {
-    let name = document.name.as_deref().unwrap_or("");
+/// A port without a number is skipped, as kube-proxy does. In a manifest an absent name is the empty one, as the API server
+/// fills it in; in an object from the API server it is skipped, too.
+fn port(port: &EndpointPort, path: &str, context: &mut Context<'_>) -> Result<Option<SlicePort>, Flaw> {
+    let name = match &port.name {
+        Some(name) => name,
+        None if context.is_strict() => "",
+        None => return Ok(None),
+    };
     if !name.is_empty() {
         check::label(name, || format!("{path}.name"))?;
     }
-    let protocol = check::protocol(document.protocol.as_deref(), || format!("{path}.protocol"))?;
-    let Some(port) = document.port.as_ref().filter(|port| **port != crate::read::schema::Scalar::Number(0)) else {
-        return Ok(None);
-    };
-    let port = check::port_number(port, || format!("{path}.port"))?;
-    Ok(Some(SlicePort { name: names.share(name), protocol, port }))
+    let protocol = check::protocol(&port.protocol, || format!("{path}.protocol"))?;
+    let number = check::optional_port(port.port, || format!("{path}.port"))?;
+    Ok(number.map(|port| SlicePort { name: context.names.share(name), protocol, port }))
 }
 
-fn endpoints(
-    documents: &[EndpointDocument],
-    family: Family,
-    names: &mut Interner,
-) -> Result<Box<[SliceEndpoint]>, Flaw> {
-    let mut endpoints = Vec::with_capacity(documents.len());
-    for (index, document) in documents.iter().enumerate() {
-        endpoints.extend(endpoint(document, index, family, names)?);
-    }
-    Ok(endpoints.into())
+fn endpoints(endpoints: &[spec::Endpoint], family: Family, names: &mut Interner) -> Result<Box<[SliceEndpoint]>, Flaw> {
+    let endpoints = endpoints.iter().enumerate().map(|(index, given)| endpoint(given, index, family, names));
+    endpoints.filter_map(Result::transpose).collect()
 }
 
-/// Only the first address counts; an endpoint without any is passed over.
+/// Only the first address counts; an endpoint without any is skipped.
 fn endpoint(
-    document: &EndpointDocument,
+    endpoint: &spec::Endpoint,
     index: usize,
     family: Family,
     names: &mut Interner,
 ) -> Result<Option<SliceEndpoint>, Flaw> {
     let path = |field: &str| format!("endpoints[{index}].{field}");
-    let Some(text) = document.addresses.as_ref().and_then(|addresses| addresses.first()) else { return Ok(None) };
+    let Some(text) = endpoint.addresses.first() else { return Ok(None) };
     let address = check::usable_address(text, || path("addresses[0]"))?;
     if Family::of(address) != family {
         return Err(Flaw::new(path("addresses[0]"), format!("{address} is not an {family} address")));
     }
     Ok(Some(SliceEndpoint {
         address,
-        conditions: conditions(document.conditions.as_ref()),
-        node: node_name(document.node_name.as_deref(), names, || path("nodeName"))?,
-        hints: hints(document.hints.as_ref(), names, || path("hints"))?,
-        hostname: hostname(document.hostname.as_deref(), || path("hostname"))?,
+        conditions: conditions(endpoint.conditions.as_ref()),
+        node: node_name(&endpoint.node_name, names, || path("nodeName"))?,
+        hints: hints(endpoint.hints.as_ref(), names, || path("hints"))?,
+        hostname: hostname(&endpoint.hostname, || path("hostname"))?,
     }))
 }
 
-/// What is not said counts as well: ready and serving, and not terminating.
-fn conditions(document: Option<&ConditionsDocument>) -> Conditions {
-    let Some(document) = document else { return Conditions::READY };
+/// An absent condition means ready, serving and not terminating.
+fn conditions(given: Option<&spec::Conditions>) -> Conditions {
+    let Some(given) = given else { return Conditions::READY };
     Conditions {
-        ready: document.ready.unwrap_or(true),
-        serving: document.serving.unwrap_or(true),
-        terminating: document.terminating.unwrap_or(false),
+        ready: given.ready.unwrap_or(true),
+        serving: given.serving.unwrap_or(true),
+        terminating: given.terminating.unwrap_or(false),
     }
 }
 
 fn hints(
-    document: Option<&HintsDocument>,
+    hints: Option<&spec::Hints>,
     names: &mut Interner,
     path: impl Fn() -> String,
 ) -> Result<Option<Box<Hints>>, Flaw> {
-    let Some(document) = document else { return Ok(None) };
-    let zones = hinted(document.for_zones.as_deref(), names, &path)?;
-    let nodes = hinted(document.for_nodes.as_deref(), names, &path)?;
-    let hints = (!zones.is_empty() || !nodes.is_empty()).then_some(Hints { zones, nodes });
-    Ok(hints.map(Box::new))
+    let Some(hints) = hints else { return Ok(None) };
+    let zones = hinted(&hints.for_zones, names, &path)?;
+    let nodes = hinted(&hints.for_nodes, names, &path)?;
+    let is_empty = zones.is_empty() && nodes.is_empty();
+    Ok((!is_empty).then(|| Box::new(Hints { zones, nodes })))
 }
 
-fn hinted(
-    documents: Option<&[Named]>,
-    names: &mut Interner,
-    path: &impl Fn() -> String,
-) -> Result<Box<[Arc<str>]>, Flaw> {
-    let mut share = |document: &Named| {
-        let name = document.name.as_deref().unwrap_or("");
-        check::subdomain(name, path).or_else(|_| check::label_value(name, path))?;
+/// Names of zones, which are label values, or of nodes, which are DNS names.
+fn hinted(hints: &[Named], names: &mut Interner, path: impl Fn() -> String) -> Result<Box<[Arc<str>]>, Flaw> {
+    let share = |hint: &Named| {
+        let name = check::subdomain(&hint.name, &path).or_else(|_| check::label_value(&hint.name, &path))?;
         Ok(names.share(name))
     };
-    documents.unwrap_or_default().iter().map(&mut share).collect()
+    hints.iter().map(share).collect()
 }

@@ -1,4 +1,4 @@
-//! Slices from Endpoints that somebody wrote for a Service without selector.
+//! Slices that mirror the Endpoints of a Service without selector.
 
 use portolan_model::{Conditions, Family, ServiceName, Slice, SliceEndpoint};
 

@@ -1,4 +1,4 @@
-//! Playing the EndpointSlice controllers: slices from Pods and from hand-written Endpoints.
+//! The EndpointSlice controllers: slices from Pods and from Endpoints.
 
 pub(crate) mod mirror;
 pub(crate) mod pods;

@@ -8,7 +8,7 @@ use portolan_model::{Family, Hints, Service, ServicePort, Slice, SliceEndpoint, 
 
 use crate::object::{Distribution, Pod, Selection, Target};
 
-/// The Pods of one namespace, by label. It lives only while the Services of the namespace are looked at.
+/// The Pods of one namespace, by label. It exists only while the Services of the namespace are processed.
 #[derive(Default)]
 pub(crate) struct PodIndex<'a> {
     by_label: HashMap<(&'a str, &'a str), Vec<&'a Pod>>,
@@ -25,12 +25,12 @@ impl<'a> PodIndex<'a> {
         Self { by_label }
     }
 
-    /// The Pods that carry all labels of a selector: those with its rarest label, sifted by the others.
+    /// The Pods that have all labels of a selector: those with its rarest label, filtered by the others.
     fn select<'b>(&'b self, selection: &'b Selection) -> impl Iterator<Item = &'b Pod> {
         let labels = selection.selector.iter();
         let rarest = labels.map(|(key, value)| self.with(key, value)).min_by_key(|pods| pods.len()).unwrap_or_default();
         let pods = rarest.iter().copied();
-        pods.filter(move |pod| selection.selector.iter().all(|(key, value)| carries(pod, key, value)))
+        pods.filter(move |pod| selection.selector.iter().all(|(key, value)| has_label(pod, key, value)))
     }
 
     fn with<'b>(&'b self, key: &'b str, value: &'b str) -> &'b [&'b Pod] {
@@ -38,30 +38,30 @@ impl<'a> PodIndex<'a> {
     }
 }
 
-fn carries(pod: &Pod, key: &str, value: &str) -> bool {
+fn has_label(pod: &Pod, key: &str, value: &str) -> bool {
     pod.labels.iter().any(|label| &*label.0 == key && &*label.1 == value)
 }
 
-/// What the making of slices must know besides the Service and its Pods.
-pub(crate) struct Surroundings<'a> {
+/// What slices depend on beside the Service.
+pub(crate) struct Context<'a> {
     pub(crate) pods: &'a PodIndex<'a>,
     pub(crate) zones: &'a HashMap<Arc<str>, Arc<str>>,
 }
 
-/// One slice for each family and each set of resolved ports, which named target ports may make differ between Pods.
+/// One slice for each family and set of resolved ports: named target ports may resolve differently on each Pod.
 pub(crate) fn derived(
     service: &Service,
     families: impl Iterator<Item = Family>,
     selection: &Selection,
-    around: &Surroundings<'_>,
+    context: &Context<'_>,
 ) -> Vec<Slice> {
     let mut slices = Vec::new();
     for family in families {
         let mut groups: BTreeMap<Box<[SlicePort]>, Vec<SliceEndpoint>> = BTreeMap::new();
-        for pod in around.pods.select(selection) {
+        for pod in context.pods.select(selection) {
             let Some(address) = pod.addresses.iter().find(|address| Family::of(**address) == family) else { continue };
             let ports = resolved(&service.ports, &selection.targets, pod);
-            groups.entry(ports).or_default().push(endpoint(service, selection, pod, *address, around));
+            groups.entry(ports).or_default().push(endpoint(service, selection, pod, *address, context));
         }
         let mark = super::family_mark(family);
         let named = groups
@@ -73,7 +73,7 @@ pub(crate) fn derived(
     slices
 }
 
-/// A Pod without the container port that a name asks for is listed without that port.
+/// A Pod that lacks a named container port is an endpoint without that port.
 fn resolved(ports: &[ServicePort], targets: &[Target], pod: &Pod) -> Box<[SlicePort]> {
     let resolve = |(port, target): (&ServicePort, &Target)| {
         let number = match target {
@@ -95,7 +95,7 @@ fn endpoint(
     selection: &Selection,
     pod: &Pod,
     address: IpAddr,
-    around: &Surroundings<'_>,
+    context: &Context<'_>,
 ) -> SliceEndpoint {
     let conditions = pod.conditions(selection.publish_not_ready);
     let of_service = pod.subdomain.as_deref() == Some(&*service.name.name);
@@ -103,7 +103,7 @@ fn endpoint(
         address,
         conditions,
         node: Some(pod.node.clone()),
-        hints: if conditions.ready { hints(selection.distribution, pod, around.zones) } else { None },
+        hints: if conditions.ready { hints(selection.distribution, pod, context.zones) } else { None },
         hostname: pod.hostname.clone().filter(|_| of_service),
     }
 }

@@ -1,18 +1,18 @@
-//! What only DNS asks about: which namespaces there are, and whose address a pod's is.
+//! What only DNS needs: the namespaces, and the addresses of Pods.
 
 use std::net::IpAddr;
 
-use super::World;
+use super::snapshot::World;
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::Store;
 
 impl World {
-    pub(super) fn settle_names(&mut self, store: &Store, touched: &[ObjectId]) -> bool {
+    pub(super) fn update_names(&mut self, store: &Store, touched: &[ObjectId]) -> bool {
         let mut changed = false;
         for id in touched {
             changed |= match id.kind {
-                Kind::Namespace => self.settle_namespace_name(store, id),
-                Kind::Pod => self.settle_pod(store, id),
+                Kind::Namespace => self.update_namespace_name(store, id),
+                Kind::Pod => self.update_pod(store, id),
                 _ => false,
             };
         }
@@ -20,14 +20,14 @@ impl World {
         changed
     }
 
-    fn settle_namespace_name(&mut self, store: &Store, id: &ObjectId) -> bool {
+    fn update_namespace_name(&mut self, store: &Store, id: &ObjectId) -> bool {
         match store.object(id) {
             Some(_) => self.snapshot.namespaces.insert(id.name.clone()).is_none(),
             None => self.snapshot.namespaces.remove(&id.name).is_some(),
         }
     }
 
-    fn settle_pod(&mut self, store: &Store, id: &ObjectId) -> bool {
+    fn update_pod(&mut self, store: &Store, id: &ObjectId) -> bool {
         let addresses: &[IpAddr] = match store.object(id) {
             Some(Object::Pod(pod)) => &pod.addresses,
             _ => &[],

@@ -1,15 +1,15 @@
-//! This node, and the zones of all.
+//! This node, and the zones of all nodes.
 
 use std::sync::Arc;
 
 use portolan_model::Node;
 
-use super::World;
+use super::snapshot::World;
 use crate::object::{Kind, NodeObject, Object, ObjectId};
 use crate::store::Store;
 
 impl World {
-    pub(super) fn settle_nodes(&mut self, store: &Store, touched: &[ObjectId]) -> bool {
+    pub(super) fn update_nodes(&mut self, store: &Store, touched: &[ObjectId]) -> bool {
         if !touched.iter().any(|id| id.kind == Kind::Node) {
             return false;
         }
@@ -23,7 +23,7 @@ impl World {
         changed
     }
 
-    /// The addresses of the machine's interfaces are not a fact of files; whoever knows them adds them.
+    /// The addresses of the machine's interfaces are not in manifests; the caller adds them.
     fn this_node(&self, store: &Store) -> Node {
         let id = ObjectId { kind: Kind::Node, namespace: "".into(), name: self.node_name.clone() };
         let empty = Node { name: self.node_name.clone(), ..Node::default() };

@@ -1,34 +1,34 @@
-//! Giving every Service its place: addresses, node ports, and an entry in the snapshot.
+//! Every Service gets its addresses, its node ports and its entry in the snapshot.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{OrdMap, Service, ServiceName};
 
-use super::World;
+use super::snapshot::World;
 use crate::allocate::{Holding, Refusal};
 use crate::object::{Kind, Object, ObjectId, ServiceObject};
 use crate::report::Problem;
 use crate::store::Store;
 
 impl World {
-    pub(super) fn settle_services(&mut self, store: &mut Store, touched: &[ObjectId]) -> bool {
+    pub(super) fn update_services(&mut self, store: &mut Store, touched: &[ObjectId]) -> bool {
         let touched = touched.iter().filter(|id| id.kind == Kind::Service).map(ObjectId::service_name);
         let mut names: Vec<ServiceName> = touched.chain(self.refused.keys().cloned()).collect();
         names.sort_unstable();
         names.dedup();
-        names.iter().for_each(|name| self.displace(name));
+        names.iter().for_each(|name| self.suspend(name));
         let (there, gone): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| service(store, name).is_some());
         let mut changed = false;
         for name in gone {
-            changed |= self.vacate(&name);
+            changed |= self.remove(&name);
             self.refused.remove(&name);
         }
-        self.forget_departed(store);
+        self.release_departed(store);
         self.place_all(store, in_order(store, there)) || changed
     }
 
-    /// What one Service gives up another may want, so those refused try again as long as that helps any of them.
+    /// What one Service releases another may request: refused ones are retried for as long as that helps any of them.
     fn place_all(&mut self, store: &mut Store, mut names: Vec<ServiceName>) -> bool {
         let mut changed = false;
         loop {
@@ -41,10 +41,10 @@ impl World {
         }
     }
 
-    /// What a Service holds is kept for it while it is looked at again.
-    fn displace(&mut self, name: &ServiceName) {
+    /// What a Service holds stays reserved for it while it is processed.
+    fn suspend(&mut self, name: &ServiceName) {
         if let Some(service) = self.placed(name).cloned() {
-            self.allocator.displace(&service);
+            self.allocator.suspend(&service);
         }
     }
 
@@ -52,19 +52,19 @@ impl World {
         self.snapshot.services.get(name).or_else(|| self.snapshot.foreign.get(name))
     }
 
-    fn vacate(&mut self, name: &ServiceName) -> bool {
+    fn remove(&mut self, name: &ServiceName) -> bool {
         let foreign = self.snapshot.foreign.remove(name);
         self.snapshot.services.remove(name).or(foreign).is_some()
     }
 
-    /// A Service is forgotten only when it is certain that no document, however broken, is about it.
-    fn forget_departed(&mut self, store: &Store) {
-        if store.has_riddles() {
+    /// The allocations of a Service are released only if no document, even a malformed one, can define it.
+    fn release_departed(&mut self, store: &Store) {
+        if store.has_unidentified() {
             return;
         }
         let departed = |name: &&ServiceName| {
             let id = ObjectId::of(Kind::Service, name);
-            store.object(&id).is_none() && !store.mentions(&id)
+            store.object(&id).is_none() && !store.is_malformed(&id)
         };
         let departed: Vec<ServiceName> = self.allocator.holdings().keys().filter(departed).cloned().collect();
         for name in departed {
@@ -76,22 +76,22 @@ impl World {
         let id = ObjectId::of(Kind::Service, name);
         let before = self.allocator.holdings().get(name).cloned().unwrap_or_default();
         let Some(Object::Service(object)) = store.object_mut(&id) else { return false };
-        match self.allocator.place(&object.service, &object.wish) {
+        match self.allocator.allocate(&object.service, &object.request) {
             Ok(service) => {
                 self.unsaved |= before != Holding::of(&service);
                 self.refused.remove(name);
-                self.settle_in(object, service)
+                self.insert(object, service)
             }
             Err(refusal) => {
                 let problem = self.problem(store, &id, &refusal);
                 self.refused.insert(name.clone(), problem);
-                self.vacate(name)
+                self.remove(name)
             }
         }
     }
 
-    /// Puts a Service where it belongs. One that came out as it was keeps its `Arc`.
-    fn settle_in(&mut self, object: &mut ServiceObject, service: Service) -> bool {
+    /// Puts a Service into its map of the snapshot. An unchanged one keeps its `Arc`.
+    fn insert(&mut self, object: &mut ServiceObject, service: Service) -> bool {
         let name = service.name.clone();
         let old = self.placed(&name).filter(|old| ***old == service).cloned();
         object.service = old.unwrap_or_else(|| Arc::new(service));
@@ -121,7 +121,7 @@ impl World {
         Problem { file, line, object: Some(id.to_string()), reason }
     }
 
-    /// Looks through all Services, which only a refusal pays for.
+    /// Searches all Services, which only a refusal costs.
     fn holder(&self, store: &Store, holds: impl Fn(&Holding) -> bool) -> String {
         let placed = self.snapshot.services.iter().chain(&self.snapshot.foreign);
         let mut placed = placed.filter(|(_, service)| holds(&Holding::of(service))).map(|(name, _)| name);
@@ -134,7 +134,7 @@ impl World {
     }
 }
 
-/// Tells whether that changed anything.
+/// Returns whether that changed anything.
 fn put(into: &mut OrdMap<ServiceName, Arc<Service>>, name: ServiceName, service: &Arc<Service>) -> bool {
     let known = into.get(&name).is_some_and(|known| Arc::ptr_eq(known, service));
     if !known {
@@ -158,20 +158,14 @@ pub(super) fn service<'a>(store: &'a Store, name: &ServiceName) -> Option<&'a Se
     }
 }
 
-/// Whoever asks for something by name comes first, in the order of files; the others take what is left, by name.
+/// Services with explicit requests come first, in the order of files; the others follow by name.
 fn in_order(store: &Store, names: Vec<ServiceName>) -> Vec<ServiceName> {
-    let (mut asking, other): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| asks(store, name));
-    asking.sort_by_cached_key(|name| {
+    let is_explicit = |name: &ServiceName| service(store, name).is_some_and(|it| it.request.explicit.is_some());
+    let (mut explicit, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_explicit);
+    explicit.sort_by_cached_key(|name| {
         let position = store.position(&ObjectId::of(Kind::Service, name));
         position.map(|(place, document)| (place.clone(), document))
     });
-    asking.extend(other);
-    asking
-}
-
-fn asks(store: &Store, name: &ServiceName) -> bool {
-    service(store, name).is_some_and(|service| {
-        let wish = &service.wish;
-        wish.demand.is_some()
-    })
+    explicit.extend(others);
+    explicit
 }

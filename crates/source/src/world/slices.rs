@@ -1,19 +1,19 @@
-//! All slices of every Service: those that somebody wrote, and those that follow from Pods or Endpoints.
+//! The slices of every Service: those of manifests, and those made from Pods or Endpoints.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use portolan_model::{ServiceKind, ServiceName, Slice, Slices};
 
-use super::World;
 use super::services::service;
+use super::snapshot::World;
 use crate::endpoints::mirror;
-use crate::endpoints::pods::{self, PodIndex, Surroundings};
+use crate::endpoints::pods::{self, Context, PodIndex};
 use crate::object::{Distribution, Kind, Object, ObjectId, Pod, ServiceObject, SliceObject};
 use crate::store::Store;
 
 impl World {
-    pub(super) fn settle_slices(&mut self, store: &Store, touched: &[ObjectId], lost: &[(ObjectId, Object)]) -> bool {
+    pub(super) fn update_slices(&mut self, store: &Store, touched: &[ObjectId], lost: &[(ObjectId, Object)]) -> bool {
         let written = written_now(store, touched);
         let of_service = |id: &&ObjectId| matches!(id.kind, Kind::Service | Kind::Endpoints);
         let mut names: Vec<ServiceName> = written.iter().map(|(name, _)| name.clone()).collect();
@@ -25,13 +25,18 @@ impl World {
         names.dedup();
         let mut changed = false;
         for group in names.chunk_by(|left, right| left.namespace == right.namespace) {
-            changed |= self.settle_namespace(store, group, &written);
+            changed |= self.update_namespace_slices(store, group, &written);
         }
         changed
     }
 
     /// Services of one namespace share the index of its Pods.
-    fn settle_namespace(&mut self, store: &Store, names: &[ServiceName], written: &[(ServiceName, Arc<str>)]) -> bool {
+    fn update_namespace_slices(
+        &mut self,
+        store: &Store,
+        names: &[ServiceName],
+        written: &[(ServiceName, Arc<str>)],
+    ) -> bool {
         let selects = names.iter().any(|name| service(store, name).is_some_and(|service| service.selection.is_some()));
         let namespace = names.first().filter(|_| selects).map(|name| &*name.namespace);
         let pods = namespace.into_iter().flat_map(|namespace| store.of_kind(Kind::Pod, Some(namespace)));
@@ -41,7 +46,7 @@ impl World {
             let start = written.partition_point(|(known, _)| known < name);
             let new = written[start..].iter().take_while(|(known, _)| known == name).map(|(_, slice)| slice.clone());
             let slices = self.slices(store, name, new.collect(), &index);
-            changed |= self.settle_service(name, slices);
+            changed |= self.update_service_slices(name, slices);
         }
         changed
     }
@@ -55,7 +60,7 @@ impl World {
     ) -> Vec<Arc<Slice>> {
         let service = service(store, name);
         let written = self.written(store, name, new, service);
-        // Objects that were taken from a cluster bring the slices that its controllers made of them.
+        // Objects exported from a cluster include the slices that its controllers made.
         let is_complete = written.iter().any(|object| object.managed);
         let made = service.filter(|_| !is_complete).map(|service| made(store, service, index, &self.zones));
         let mut slices: Vec<Arc<Slice>> = written.iter().map(|object| object.slice.clone()).collect();
@@ -64,8 +69,8 @@ impl World {
         slices
     }
 
-    /// Slices that somebody wrote for a Service: among those that it had and those that are new, the ones that are
-    /// still there. This saves an index of all slices by Service.
+    /// The slices of a Service that are in manifests: of those that it had and those that are new, the ones that exist.
+    /// This saves an index of all slices by Service.
     fn written<'a>(
         &mut self,
         store: &'a Store,
@@ -79,8 +84,8 @@ impl World {
         candidates.sort_unstable();
         candidates.dedup();
         let there = candidates.iter().filter_map(|candidate| written_slice(store, name, candidate));
-        // kube-proxy never sees slices with the headless mark; only DNS asks for them.
-        let headless = service.is_none_or(|service| service.wish.headless);
+        // kube-proxy does not watch slices with the headless label; only DNS needs them.
+        let headless = service.is_none_or(|service| service.request.headless);
         let (shown, hidden): (Vec<_>, Vec<_>) = there.partition(|object| headless || !object.headless);
         if !hidden.is_empty() {
             self.hidden.insert(name.clone(), hidden.iter().map(|object| object.slice.name.clone()).collect());
@@ -88,8 +93,8 @@ impl World {
         shown
     }
 
-    /// Whatever came out as it was keeps its `Arc`.
-    fn settle_service(&mut self, name: &ServiceName, mut slices: Vec<Arc<Slice>>) -> bool {
+    /// An unchanged slice keeps its `Arc`.
+    fn update_service_slices(&mut self, name: &ServiceName, mut slices: Vec<Arc<Slice>>) -> bool {
         if slices.is_empty() {
             return self.snapshot.slices.remove(name).is_some();
         }
@@ -123,7 +128,7 @@ fn written_now(store: &Store, touched: &[ObjectId]) -> Vec<(ServiceName, Arc<str
     slices
 }
 
-/// The Services that may have lost a slice: it is gone, or another definition came before it.
+/// The Services that may have lost a slice: it is gone, or another definition takes precedence.
 fn written_before(store: &Store, touched: &[ObjectId], lost: &[(ObjectId, Object)]) -> Vec<ServiceName> {
     let slices = touched.iter().filter(|id| id.kind == Kind::EndpointSlice);
     let rivals = slices.flat_map(|id| store.rivals(id).map(move |object| (id, object)));
@@ -131,11 +136,11 @@ fn written_before(store: &Store, touched: &[ObjectId], lost: &[(ObjectId, Object
     before.filter_map(|(id, object)| Some(as_slice(id, object)?.0)).collect()
 }
 
-/// Slices that a controller would make. Endpoints are mirrored only for a Service that has no selector.
+/// The slices that a controller makes. Endpoints are mirrored only for a Service without selector.
 fn made(store: &Store, object: &ServiceObject, pods: &PodIndex<'_>, zones: &HashMap<Arc<str>, Arc<str>>) -> Vec<Slice> {
     let service = &object.service;
     if let Some(selection) = &object.selection {
-        return pods::derived(service, object.wish.families(), selection, &Surroundings { pods, zones });
+        return pods::derived(service, object.request.families(), selection, &Context { pods, zones });
     }
     match store.object(&ObjectId::of(Kind::Endpoints, &service.name)) {
         Some(Object::Endpoints(subsets)) if service.kind != ServiceKind::ExternalName => {
@@ -145,7 +150,7 @@ fn made(store: &Store, object: &ServiceObject, pods: &PodIndex<'_>, zones: &Hash
     }
 }
 
-/// A Pod concerns the Services of its namespace that select any.
+/// A Pod affects the Services of its namespace that have a selector.
 fn of_changed_pods(store: &Store, touched: &[ObjectId]) -> Vec<ServiceName> {
     let pods = touched.iter().filter(|id| id.kind == Kind::Pod);
     let namespaces: BTreeSet<&str> = pods.map(|id| &*id.namespace).collect();
@@ -153,7 +158,7 @@ fn of_changed_pods(store: &Store, touched: &[ObjectId]) -> Vec<ServiceName> {
     services.filter(|(_, object)| selects(object, |_| true)).map(|(id, _)| id.service_name()).collect()
 }
 
-/// A node's zone concerns the Services whose endpoints carry hints.
+/// The zone of a node affects the Services whose endpoints have hints.
 fn of_changed_nodes(store: &Store, touched: &[ObjectId]) -> Vec<ServiceName> {
     if !touched.iter().any(|id| id.kind == Kind::Node) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Who gets which ClusterIP and which node port, and that nobody has to move.
+//! Which Service gets which ClusterIP and node port, and that it keeps them.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn families_and_policies() {
 }
 
 #[test]
-fn a_preference_for_two_families_is_content_with_one() {
+fn prefer_dual_stack_accepts_one_family() {
     let (manifests, report) = Manifests::from_text(Options::default(), "a", &web(&["ipFamilyPolicy: PreferDualStack"]));
     assert_eq!((addresses(&manifests, "web").len(), report.problems.len()), (1, 0));
 }
@@ -63,7 +63,7 @@ fn leading_zeros_are_decimal() {
 }
 
 #[test]
-fn of_two_that_insist_the_first_in_file_order_wins() {
+fn of_two_explicit_requests_the_first_in_file_order_wins() {
     let (manifests, report) = load(&(named("b", &["clusterIP: 10.96.0.9"]) + &named("a", &["clusterIP: 10.96.0.9"])));
     assert_eq!(addresses(&manifests, "b"), ["10.96.0.9"]);
     assert!(find(&manifests, "a").is_none());
@@ -73,16 +73,16 @@ fn of_two_that_insist_the_first_in_file_order_wins() {
 }
 
 #[test]
-fn the_loser_gets_it_when_the_winner_goes() {
-    let loser = named("a", &["clusterIP: 10.96.0.9"]);
-    let (mut manifests, _) = load(&(named("b", &["clusterIP: 10.96.0.9"]) + &loser));
-    let report = manifests.set_text(&loser);
+fn a_refused_request_succeeds_when_the_address_is_released() {
+    let refused = named("a", &["clusterIP: 10.96.0.9"]);
+    let (mut manifests, _) = load(&(named("b", &["clusterIP: 10.96.0.9"]) + &refused));
+    let report = manifests.set_text(&refused);
     assert!(report.problems.is_empty() && report.changed);
     assert_eq!(addresses(&manifests, "a"), ["10.96.0.9"]);
 }
 
 #[test]
-fn whoever_holds_an_address_keeps_it_against_a_newcomer() {
+fn a_held_address_is_not_given_to_a_new_service() {
     let mut manifests = good(&web(&[]));
     let held = addresses(&manifests, "web");
     let report = manifests.set_text(&(named("first", &[&format!("clusterIP: {}", held[0])]) + &web(&[])));
@@ -178,8 +178,8 @@ fn a_restart_moves_nothing() {
     write(directory, "a.yaml", &(web(&["type: NodePort"]) + &named("block", &["clusterIP: 10.96.7.7"])));
     let (manifests, _) = on_disk(directory);
     let before = service(&manifests, "web");
-    // A newcomer that insists on what the first one picked comes too late, even before it in file order.
-    write(directory, "0.yaml", &named("greedy", &[&format!("clusterIP: {}", before.cluster_ips[0])]));
+    // A new Service cannot request an address that is held, even if it comes first in file order.
+    write(directory, "0.yaml", &named("late", &[&format!("clusterIP: {}", before.cluster_ips[0])]));
     let (manifests, report) = on_disk(directory);
     assert_eq!(service(&manifests, "web"), before);
     assert!(printed(&report).contains("is held by Service default/web"));
@@ -198,7 +198,7 @@ fn what_is_unchanged_is_not_written_again() {
 }
 
 #[test]
-fn a_service_that_is_gone_is_forgotten_and_one_that_is_broken_is_not() {
+fn allocations_are_released_with_the_service_but_not_for_a_malformed_one() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let state = || std::fs::read_to_string(directory.join("state/allocations.json")).unwrap();
@@ -207,17 +207,17 @@ fn a_service_that_is_gone_is_forgotten_and_one_that_is_broken_is_not() {
     on_disk(directory);
     write(directory, "a.yaml", &web(&["type: 7"]));
     on_disk(directory);
-    assert!(state().contains("default/web"), "a broken document may be mended");
+    assert!(state().contains("default/web"), "a malformed document may be corrected");
     write(directory, "a.yaml", ":\n:");
     on_disk(directory);
-    assert!(state().contains("default/web"), "nobody knows what this document is about");
+    assert!(state().contains("default/web"), "an unidentified document may define any object");
     write(directory, "a.yaml", "");
     on_disk(directory);
     assert!(!state().contains("default/web") && state().contains("default/other"));
 }
 
 #[test]
-fn a_corrupt_state_file_is_put_aside_with_a_word() {
+fn a_corrupt_state_file_is_renamed_and_reported() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     write(directory, "a.yaml", &web(&[]));
@@ -226,17 +226,13 @@ fn a_corrupt_state_file_is_put_aside_with_a_word() {
     std::fs::write(directory.join("state/allocations.json"), "{\n\"default").unwrap();
     let (manifests, report) = on_disk(directory);
     assert_eq!(addresses(&manifests, "web"), before, "the hash leads to the same address");
-    assert!(
-        printed(&report).contains("allocations.json:2: what was allotted before is corrupt"),
-        "{}",
-        printed(&report)
-    );
+    assert!(printed(&report).contains("allocations.json:2: the state file is corrupt"), "{}", printed(&report));
     assert!(directory.join("state/allocations.json.corrupt").exists());
     assert!(on_disk(directory).1.problems.is_empty());
 }
 
 #[test]
-fn questions_leave_no_trace() {
+fn a_read_only_state_is_not_written() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), "a.yaml", &web(&[]));
     let state = State::ReadOnly(directory.path().join("state"));

@@ -225,7 +225,7 @@ fn slices_are_refused_with_their_line() {
 
 #[test]
 fn written_slices_and_pods_both_count() {
-    let text = web(&[SELECTOR]) + &pod("a", "10.1.0.1", "") + &slice("endpoints: [{addresses: [10.1.0.9]}]");
+    let text = web(&[SELECTOR]) + &pod("a", "10.1.0.1", "") + &slice("endpoints: [{addresses: [10.1.0.9]}]\n");
     assert_eq!(shown(&good(&text), "web").len(), 2);
     assert!(shown(&good(&(text + &named("other", &[]))), "other").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Files on disk: what is read, what a broken document does, and what is left alone.
+//! Files on disk: what is read, what a malformed document does, and what is ignored.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -41,7 +41,7 @@ impl Directory {
     }
 }
 
-/// Documents that are broken in every way, each with the line of the complaint within the document.
+/// Documents that are malformed in many ways, each with the line of the error within the document.
 const BROKEN: [(&str, u32); 22] = [
     ("kind: Service\nmetadata:\n  name: x\nspec:\n  ports:\n  - port: 70000\n", 6),
     ("kind: Service\nmetadata:\n  name: [x]\nspec:\n  ports: [{port: 80}]\n", 3),
@@ -68,7 +68,7 @@ const BROKEN: [(&str, u32); 22] = [
 ];
 
 #[test]
-fn broken_documents_harm_only_themselves() {
+fn malformed_documents_affect_only_themselves() {
     let mut directory = Directory::new(&[]);
     let mut expected = Vec::new();
     for (index, (broken, line)) in BROKEN.iter().enumerate() {
@@ -167,7 +167,7 @@ fn the_first_of_two_definitions_stays() {
     directory.write("a.yaml", &web(&["clusterIP: 10.96.0.7"]));
     let (report, printed) = directory.reload();
     assert_eq!(report.problems.len(), 1);
-    assert!(printed.starts_with("b.yaml:2: Service default/web: is defined already at a.yaml:2"), "{printed}");
+    assert!(printed.starts_with("b.yaml:2: Service default/web: already defined at a.yaml:2"), "{printed}");
     assert_eq!(service(&directory.manifests, "web").cluster_ips[0].to_string(), "10.96.0.7");
     fs::remove_file(directory.path().join("a.yaml")).unwrap();
     assert_eq!(directory.reload().1, "");
@@ -225,12 +225,12 @@ fn yaml_of_every_style() {
 #[test]
 fn a_missing_path_and_an_unreadable_file_are_problems() {
     let mut manifests = Manifests::new(Options { paths: vec![PathBuf::from("/nowhere/at/all")], ..options() });
-    assert!(printed(&manifests.reload()).starts_with("/nowhere/at/all: cannot list it: No such file"));
+    assert!(printed(&manifests.reload()).starts_with("/nowhere/at/all: cannot list the path: No such file"));
     let mut directory = Directory::new(&[("a.yaml", &web(&[])), ("b.yaml", &named("other", &[]))]);
     directory.reload();
     fs::write(directory.path().join("a.yaml"), b"\xff\xfe").unwrap();
     let (report, printed) = directory.reload();
-    assert!(printed.starts_with("a.yaml: cannot read it: "), "{printed}");
+    assert!(printed.starts_with("a.yaml: cannot read the file: "), "{printed}");
     assert_eq!((directory.manifests.snapshot().services.len(), report.changed), (2, false));
     fs::remove_file(directory.path().join("a.yaml")).unwrap();
     assert_eq!(directory.reload().1, "");

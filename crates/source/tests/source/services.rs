@@ -34,7 +34,7 @@ fn affinity() {
 }
 
 #[test]
-fn a_scheduler_is_an_annotation_and_nonsense_in_it_harms_nothing_else() {
+fn a_malformed_scheduler_annotation_is_ignored() {
     let text = |value: &str| {
         let metadata = format!("metadata: {{name: web, annotations: {{portolan.io/scheduler: {value:?}}}}}");
         format!("kind: Service\n{metadata}\nspec: {{ports: [{{port: 80}}]}}")
@@ -119,15 +119,15 @@ fn a_service_of_another_proxy_is_left_alone_but_holds_its_address() {
     );
 }
 
-/// A line of a Service's spec, and the complaint about it. The spec starts on line 7.
+/// A line of a Service's spec, and the error about it. The spec starts on line 7.
 const REFUSALS: &[(&[&str], &str)] = &[
     (&["ports: [{port: 70000}]"], "7: Service default/web: spec.ports[0].port: 70000 is not a port (1 to 65535)"),
     (
         &["ports:", "- port: 80", "  name: a", "- name: b", "  port: 0"],
         "11: Service default/web: spec.ports[1].port: 0 is not",
     ),
-    (&["ports: [{port: http}]"], "7: Service default/web: spec.ports[0].port: \"http\" is not a port"),
-    (&["ports: [{port: 80.5}]"], "7: Service default/web: spec.ports[0].port: \"80.5\" is not a port"),
+    (&["ports: [{port: http}]"], "7: Service default/web: \"http\" is not an integer"),
+    (&["ports: [{port: 80.5}]"], "7: Service default/web: 80.5 is not an integer"),
     (&["ports: [{name: a}]"], "7: Service default/web: spec.ports[0].port: a port is required"),
     (&["ports: []"], "7: Service default/web: spec.ports: at least one port is required"),
     (
@@ -163,7 +163,7 @@ const REFUSALS: &[(&[&str], &str)] = &[
     (&["type: Nodeport"], "7: Service default/web: spec.type: \"Nodeport\" is not a type of Service"),
     (
         &["type: NodePort", "clusterIP: None"],
-        "8: Service default/web: spec.clusterIP: None goes with type ClusterIP only",
+        "8: Service default/web: spec.clusterIP: None is possible with type ClusterIP only",
     ),
     (&["type: ExternalName"], "6: Service default/web: spec.externalName: type ExternalName requires one"),
     (
@@ -210,7 +210,7 @@ const REFUSALS: &[(&[&str], &str)] = &[
     ),
     (
         &["loadBalancerSourceRanges: [10.0.0.0/33]"],
-        "7: Service default/web: spec.loadBalancerSourceRanges[0]: \"10.0.0.0/33\" is not a range",
+        "7: Service default/web: spec.loadBalancerSourceRanges[0]: \"10.0.0.0/33\" is not a CIDR",
     ),
     (&["trafficDistribution: Near"], "7: Service default/web: spec.trafficDistribution: \"Near\" is not"),
     (&["publishNotReadyAddresses: perhaps"], "7: Service default/web: "),

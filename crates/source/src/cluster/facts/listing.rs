@@ -1,5 +1,5 @@
-//! A whole list, gathered while it arrives and put in place of what was known in one step, so that nobody sees half of
-//! it. What did not change keeps its `Arc` and its place in the maps; what is not in the list any more goes.
+//! A list of a resource, collected while it arrives and then put in place at once, so that no snapshot has half of it. An
+//! unchanged object keeps its `Arc` and its place in the maps; one that is no longer listed is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,20 +9,21 @@ use std::time::Instant;
 use ipnet::IpNet;
 use portolan_model::{Node, Service, ServiceName, Slice, Slices};
 
-use super::names::is_foreign;
-use super::{Facts, complain, node, service};
-use crate::cluster::messages::Metadata;
-use crate::cluster::resource::{Document, Resource};
+use super::known::Facts;
+use super::report::report;
+use crate::cluster::resource::{Decoded, Resource};
 use crate::cluster::state::NodeState;
-use crate::convert::Flaw;
+use crate::convert::context::Flaw;
+use crate::convert::{node, service};
 use crate::pods::PodKey;
+use crate::spec::Metadata;
 
 /// Namespace and name.
 type SliceKey = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Listing {
-    /// Each with whether it is another proxy's.
+    /// Each with whether another proxy serves it.
     services: BTreeMap<ServiceName, (Arc<Service>, bool)>,
     /// Each with its Service.
     slices: BTreeMap<SliceKey, (ServiceName, Arc<Slice>)>,
@@ -33,10 +34,10 @@ pub(in crate::cluster) struct Listing {
 }
 
 impl Listing {
-    /// While initial events are still arriving, an object may already go again.
-    pub(in crate::cluster) fn remove(&mut self, document: &Document) {
-        let Metadata { name, namespace, .. } = document.metadata();
-        match document.resource() {
+    /// An object may be deleted while initial events arrive.
+    pub(in crate::cluster) fn remove(&mut self, object: &Decoded) {
+        let Metadata { name, namespace, .. } = object.metadata();
+        match object.resource() {
             Resource::Services => drop(self.services.remove(&ServiceName::new(namespace, name))),
             Resource::EndpointSlices => drop(self.slices.remove(&(namespace.as_str().into(), name.as_str().into()))),
             Resource::Node => self.node = None,
@@ -52,56 +53,45 @@ impl Listing {
 }
 
 impl Facts {
-    pub(in crate::cluster) fn gather(&mut self, listing: &mut Listing, document: &Document) {
-        if let Err(flaw) = self.try_gather(listing, document) {
-            complain(document.resource().kind(), document.metadata(), &flaw);
-            self.gather_last_good(listing, document.metadata(), document.resource());
+    pub(in crate::cluster) fn collect(&mut self, listing: &mut Listing, object: &Decoded) {
+        if let Err(flaw) = self.try_collect(listing, object) {
+            report(object.resource().kind(), object.metadata(), &flaw);
+            self.collect_last_good(listing, object.metadata(), object.resource());
         }
     }
 
-    fn try_gather(&mut self, listing: &mut Listing, document: &Document) -> Result<(), Flaw> {
-        match document {
-            Document::Service(message) => match self.read_service(message)? {
-                (name, Some(service)) => {
-                    listing.services.insert(name, (service, is_foreign(&message.metadata)));
-                }
-                (_, None) => listing.remove(document),
+    fn try_collect(&mut self, listing: &mut Listing, object: &Decoded) -> Result<(), Flaw> {
+        match object {
+            Decoded::Service(service) => match self.read_service(service)? {
+                (name, Some(known)) => _ = listing.services.insert(name, (known, service::is_foreign(service))),
+                (_, None) => listing.remove(object),
             },
-            Document::Slice(message) => match self.read_slice(message)? {
-                Some((service, slice)) => listing.put_slice(service, Arc::new(slice)),
-                None => listing.remove(document),
+            Decoded::Slice(slice) => match self.read_slice(slice)? {
+                Some((service, slice)) => listing.put_slice(service, slice),
+                None => listing.remove(object),
             },
-            Document::Node(message) if message.metadata.name == *self.node_name => {
-                listing.node = Some((node::convert(message, &self.node_name)?, node::state(message)));
+            Decoded::Node(node) => listing.node = self.read_node(node)?.or(listing.node.take()),
+            Decoded::ServiceCidr(object) => {
+                listing.ranges.insert(object.metadata.name.clone(), node::service_ranges(object)?);
             }
-            Document::Node(_) => {}
-            Document::ServiceCidr(message) => {
-                listing.ranges.insert(message.metadata.name.clone(), node::service_ranges(message)?);
-            }
-            Document::Namespace(message) => _ = listing.namespaces.insert(message.metadata.name.clone()),
-            Document::Pod(message) => {
-                let (key, addresses) = self.read_pod(message)?;
+            Decoded::Namespace(object) => _ = listing.namespaces.insert(object.metadata.name.clone()),
+            Decoded::Pod(pod) => {
+                let (key, addresses) = self.read_pod(pod)?;
                 listing.pods.insert(key, addresses);
             }
         }
         Ok(())
     }
 
-    /// What is in a list but makes no sense stays as it was known.
-    pub(in crate::cluster) fn gather_last_good(
+    /// A malformed object of a list keeps its last good version.
+    pub(in crate::cluster) fn collect_last_good(
         &mut self,
         listing: &mut Listing,
         metadata: &Metadata,
         resource: Resource,
     ) {
         match resource {
-            Resource::Services => {
-                let name = service::name(metadata, &mut self.names).ok();
-                let ours = |name: &ServiceName| Some((self.services.get(name)?.clone(), false));
-                let foreign = |name: &ServiceName| Some((self.foreign.get(name)?.clone(), true));
-                let known = name.and_then(|name| Some((name.clone(), ours(&name).or_else(|| foreign(&name))?)));
-                listing.services.extend(known);
-            }
+            Resource::Services => listing.services.extend(self.known_service(metadata)),
             Resource::EndpointSlices => {
                 if let Some((service, slice)) = self.find_slice(&metadata.namespace, &metadata.name) {
                     listing.put_slice(service.clone(), slice.clone());
@@ -140,9 +130,9 @@ impl Facts {
         let gone: Vec<ServiceName> = known.filter(|name| !fresh.contains_key(name)).cloned().collect();
         gone.iter().for_each(|name| self.drop_service(name, now));
         for (name, (service, is_foreign)) in fresh {
-            if self.place_service(name, service, is_foreign) {
+            if self.insert_service(name, service, is_foreign) {
                 self.changes.service(now);
-                self.is_news = true;
+                self.has_changed = true;
             }
         }
     }
@@ -154,7 +144,7 @@ impl Facts {
         for name in gone {
             let slices = self.slices.remove(&name);
             slices.iter().flat_map(|slices| slices.0.iter()).for_each(|_| self.changes.slice(now, None));
-            self.is_news = true;
+            self.has_changed = true;
         }
         for group in fresh.chunk_by(|left, right| left.0 == right.0) {
             self.replace_group(&group[0].0, group, now);
@@ -172,7 +162,7 @@ impl Facts {
         if changed + gone > 0 {
             (0..changed + gone).for_each(|_| self.changes.slice(now, None));
             self.slices.insert(service.clone(), Arc::new(Slices(slices.into())));
-            self.is_news = true;
+            self.has_changed = true;
         }
     }
 }

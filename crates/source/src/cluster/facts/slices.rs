@@ -1,60 +1,67 @@
-//! Slices, found by the Service that they name. Which Service a slice had before it was changed is found by looking
-//! through its namespace, which is rare and saves an index of all slices.
+//! Slices, by the Service that they name. The Service that a slice named before is found by searching its namespace, which
+//! is rare and saves an index of all slices.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use portolan_model::{ServiceName, Slice, Slices};
 
-use super::{Facts, slice};
-use crate::cluster::messages::{EndpointSlice, Metadata};
-use crate::convert::Flaw;
+use super::known::Facts;
+use super::report::report_omitted;
+use crate::convert::context::{Context, Flaw, Reading};
+use crate::convert::identity::identify;
+use crate::convert::slice;
+use crate::object::Kind;
+use crate::spec::{EndpointSlice, Metadata};
 
 impl Facts {
-    pub(super) fn put_slice(&mut self, message: &EndpointSlice, is_new: bool, now: Instant) -> Result<(), Flaw> {
-        let Some((service, slice)) = self.read_slice(message)? else {
-            self.remove_slice(&message.metadata, now);
+    pub(super) fn put_slice(&mut self, object: &EndpointSlice, is_new: bool, now: Instant) -> Result<(), Flaw> {
+        let Some((service, slice)) = self.read_slice(object)? else {
+            self.remove_slice(&object.metadata, now);
             return Ok(());
         };
         let known = self.position(&service, &slice.name);
         if known.is_none() && !is_new {
             self.drop_anywhere(&service.namespace, &slice.name);
         }
-        if known.is_none_or(|index| *self.slices[&service].0[index] != slice) {
-            let trigger = trigger(&message.metadata).filter(|trigger| *trigger >= self.started);
+        if known.is_none_or(|index| self.slices[&service].0[index] != slice) {
+            let trigger = trigger(&object.metadata).filter(|trigger| *trigger >= self.started);
             let trigger = trigger.map(|trigger| (slice.family, trigger));
-            self.insert_slice(service, Arc::new(slice));
+            self.insert_slice(service, slice);
             self.changes.slice(now, trigger);
-            self.is_news = true;
+            self.has_changed = true;
         }
         Ok(())
     }
 
-    pub(super) fn read_slice(&mut self, message: &EndpointSlice) -> Result<Option<(ServiceName, Slice)>, Flaw> {
-        let read = slice::convert(message, &mut self.names)?;
-        if read.is_none() && message.address_type != "FQDN" {
-            let (namespace, name) = (&message.metadata.namespace, &message.metadata.name);
-            tracing::info!(
-                "EndpointSlice {namespace:?}/{name:?} names no Service in its label kubernetes.io/service-name: ignored"
-            );
+    /// `None` for a slice that belongs to no Service or holds host names.
+    pub(super) fn read_slice(&mut self, object: &EndpointSlice) -> Result<Option<(ServiceName, Arc<Slice>)>, Flaw> {
+        let id = identify(Kind::EndpointSlice, &object.metadata, &mut self.names)?;
+        let mut context = Context::new(Reading::Lenient, &mut self.names);
+        let converted = slice::convert(object, &id, &mut context)?;
+        report_omitted("EndpointSlice", &object.metadata, &context);
+        if converted.service.is_none() && object.address_type != "FQDN" {
+            tracing::info!("{id} has no label kubernetes.io/service-name: ignored");
         }
-        Ok(read)
+        let service = converted.service.map(|name| ServiceName { namespace: id.namespace, name });
+        Ok(service.map(|service| (service, converted.slice)))
     }
 
     pub(super) fn remove_slice(&mut self, metadata: &Metadata, now: Instant) {
-        let labelled = slice::owner(metadata, &mut self.names).ok().flatten();
-        let there = labelled.filter(|service| self.position(service, &metadata.name).is_some());
-        let found = match there {
+        let label = slice::service_name(metadata, &mut self.names).ok().flatten();
+        let named = label.map(|name| ServiceName { namespace: self.names.share(&metadata.namespace), name });
+        let owner = named.filter(|service| self.position(service, &metadata.name).is_some());
+        let found = match owner {
             Some(service) => self.drop_slice(&service, &metadata.name),
             None => self.drop_anywhere(&metadata.namespace, &metadata.name),
         };
         if found {
             self.changes.slice(now, None);
-            self.is_news = true;
+            self.has_changed = true;
         }
     }
 
-    /// Where a slice stands among those of a Service.
+    /// The index of a slice among those of a Service.
     fn position(&self, service: &ServiceName, name: &str) -> Option<usize> {
         self.slices.get(service)?.0.binary_search_by(|slice| (*slice.name).cmp(name)).ok()
     }
@@ -93,7 +100,7 @@ impl Facts {
     }
 }
 
-/// When whatever led to this version of a slice happened.
+/// When the change happened that led to this version of a slice.
 fn trigger(metadata: &Metadata) -> Option<SystemTime> {
     let text = metadata.annotations.get("endpoints.kubernetes.io/last-change-trigger-time")?;
     text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)

@@ -1,4 +1,4 @@
-//! What the beginning of an answer means.
+//! The status and headers of a response.
 
 use std::time::Duration;
 
@@ -7,28 +7,29 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 
-use super::{Ended, Watcher};
+use super::ended::Ended;
+use super::follow::Watcher;
 use crate::cluster::client::Body;
-use crate::cluster::messages::Status;
 use crate::cluster::wire::Encoding;
+use crate::spec::Status;
 
-/// No error is worth reading further.
+/// How much of an error is read.
 const LONGEST_ERROR: usize = 64 << 10;
 
 impl Watcher {
-    /// The encoding and body of a good answer, or what to do about a bad one.
+    /// The encoding and body of a successful response.
     pub(super) async fn accept(&self, response: Response<Body>) -> Result<(Encoding, Body), Ended> {
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         let encoding = Encoding::of(content_type);
         if response.status() != StatusCode::OK {
             return Err(self.refused(encoding, response).await);
         }
-        let reason = || Ended::failed(format!("the answer is {content_type:?} and neither protobuf nor JSON"));
+        let reason = || Ended::failed(format!("the response is {content_type:?}, neither protobuf nor JSON"));
         let encoding = encoding.ok_or_else(reason)?;
         Ok((encoding, response.into_body()))
     }
 
-    /// While an API server starts, it forbids everything for a moment. What it has shown before is not gone for that.
+    /// An API server that starts forbids everything for a moment: a resource that was listed before is not absent then.
     fn may_be_absent(&self) -> bool {
         self.resource().is_optional() && !self.known
     }
@@ -48,12 +49,10 @@ impl Watcher {
     }
 }
 
-/// The server's own words, and what to do about the ones that people meet most.
+/// The message of the server, and what to do about the most frequent ones.
 fn explained(code: StatusCode, status: &Status) -> String {
     let advice = match code {
-        StatusCode::UNAUTHORIZED => {
-            " (the credentials are not valid or no longer so; they are read again at every attempt)"
-        }
+        StatusCode::UNAUTHORIZED => " (the credentials are invalid or expired; they are read again at every attempt)",
         StatusCode::FORBIDDEN => " (bind the ClusterRole system:node-proxier to this user)",
         _ => "",
     };
@@ -62,9 +61,10 @@ fn explained(code: StatusCode, status: &Status) -> String {
 
 /// An error inside a watch.
 pub(super) fn ended_by(status: &Status) -> Ended {
-    match (status.code, status.reason.as_str()) {
+    let code = status.code.unwrap_or_default();
+    match (code, status.reason.as_str()) {
         (410, _) | (_, "Expired" | "Gone") => Ended::Gone,
-        _ => Ended::failed(format!("the watch ended with error {}: {}", status.code, status.message)),
+        _ => Ended::failed(format!("the watch ended with error {code}: {}", status.message)),
     }
 }
 

@@ -1,13 +1,14 @@
-//! Everything by way of a list, page by page: for servers that do not send initial events.
+//! A list, page by page: for servers that do not send initial events.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use super::{Ended, Watcher};
+use super::ended::Ended;
+use super::follow::Watcher;
 use crate::cluster::client::Body;
-use crate::cluster::facts::{Listing, complain_of_broken};
+use crate::cluster::facts::{Listing, report_malformed};
 use crate::cluster::wire::{Encoding, List};
 
 impl Watcher {
@@ -18,7 +19,7 @@ impl Watcher {
                 self.shared.replace(self.resource(), listing, Instant::now());
                 self.complete(version);
                 self.succeeded();
-                Ended::Well
+                Ended::Normally
             }
         }
     }
@@ -29,7 +30,7 @@ impl Watcher {
         let mut next = String::new();
         loop {
             let (encoding, list) = self.page(&next).await?;
-            self.gather_page(encoding, &list.items, &mut listing);
+            self.collect_page(encoding, &list.items, &mut listing);
             next = list.metadata.r#continue;
             if next.is_empty() {
                 return Ok((list.metadata.resource_version, listing));
@@ -38,36 +39,37 @@ impl Watcher {
     }
 
     async fn page(&self, next: &str) -> Result<(Encoding, List), Ended> {
-        let request = self.asking.page(self.shared.tuning.page, next, self.newest).map_err(Ended::failed)?;
+        let request = self.requests.page(self.shared.tuning.page, next, self.newest).map_err(Ended::failed)?;
         let access = &self.shared.access;
         let response = if next.is_empty() { access.send(request).await } else { access.send_now(request).await };
         let (encoding, body) = self.accept(response.map_err(Ended::failed)?).await?;
         let body = self.whole(body).await?;
         let list =
-            encoding.read_list(&body).map_err(|reason| Ended::failed(format!("the list makes no sense: {reason}")))?;
+            encoding.read_list(&body).map_err(|reason| Ended::failed(format!("cannot decode the list: {reason}")))?;
         Ok((encoding, list))
     }
 
     async fn whole(&self, body: Body) -> Result<Bytes, Ended> {
         let limit = self.shared.tuning.initial_total;
         match tokio::time::timeout(limit, body.collect()).await {
-            Err(_) => Err(Ended::failed(format!("the list did not end within {limit:?}"))),
-            Ok(Err(error)) => {
-                Err(Ended::failed(format!("the list broke off: {}", crate::cluster::error::chain(&error))))
-            }
+            Err(_) => Err(Ended::failed(format!("the list did not arrive within {limit:?}"))),
+            Ok(Err(error)) => Err(Ended::failed(format!(
+                "the connection closed during the list: {}",
+                crate::cluster::error::chain(&error)
+            ))),
             Ok(Ok(body)) => Ok(body.to_bytes()),
         }
     }
 
-    fn gather_page(&self, encoding: Encoding, items: &[Bytes], listing: &mut Listing) {
+    fn collect_page(&self, encoding: Encoding, items: &[Bytes], listing: &mut Listing) {
         let mut facts = self.shared.facts();
         for item in items {
             match self.resource().read_item(encoding, item) {
-                Ok(document) => facts.gather(listing, &document),
-                Err(broken) => {
-                    complain_of_broken(self.resource().kind(), &broken);
-                    let metadata = broken.metadata.iter();
-                    metadata.for_each(|metadata| facts.gather_last_good(listing, metadata, self.resource()));
+                Ok(object) => facts.collect(listing, &object),
+                Err(malformed) => {
+                    report_malformed(self.resource().kind(), &malformed);
+                    let metadata = malformed.metadata.iter();
+                    metadata.for_each(|metadata| facts.collect_last_good(listing, metadata, self.resource()));
                 }
             }
         }

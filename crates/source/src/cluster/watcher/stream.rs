@@ -1,4 +1,4 @@
-//! A watch: events as they come, batch by batch.
+//! A watch: events, batch by batch.
 
 use std::time::{Duration, Instant};
 
@@ -6,45 +6,46 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 
 use super::answer::ended_by;
-use super::{Ended, Watcher};
+use super::ended::Ended;
+use super::follow::Watcher;
 use crate::cluster::client::{Body, Request};
 use crate::cluster::error::chain;
-use crate::cluster::facts::{Facts, Listing, complain_of_broken};
-use crate::cluster::messages::{Identity, Metadata};
-use crate::cluster::resource::{Broken, Document};
+use crate::cluster::facts::{Facts, Listing, report_malformed};
+use crate::cluster::resource::{Decoded, Malformed};
 use crate::cluster::wire::{Encoding, Event, Frames};
+use crate::spec::{Identity, Metadata};
 
 /// The bookmark with this annotation ends the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What is known of a watch while it lasts.
+/// The state of a watch.
 struct Progress {
     encoding: Encoding,
     started: tokio::time::Instant,
     timeout: Duration,
-    /// The server sends bookmarks, so that silence means something.
+    /// A server that sends bookmarks is never silent for long.
     has_bookmarks: bool,
     has_events: bool,
 }
 
 impl Watcher {
-    /// Everything as initial events, then changes.
+    /// All objects as initial events, then changes.
     pub(super) async fn stream_everything(&mut self) -> Ended {
         let timeout = self.watch_timeout();
-        let request = self.asking.initial_events(timeout);
+        let request = self.requests.initial_events(timeout);
         self.listing = Some(Listing::default());
         match self.watch(request, timeout).await {
             Ended::Failed { reason, code: Some(code), .. } if is_refusal(code) => {
-                Ended::NoInitialEvents { reason, for_good: code != StatusCode::FORBIDDEN }
+                Ended::NoInitialEvents { reason, permanently: code != StatusCode::FORBIDDEN }
             }
             ended => ended,
         }
     }
 
-    /// Changes after what is known.
+    /// Changes after a resource version.
     pub(super) async fn follow(&mut self, version: &str) -> Ended {
         let timeout = self.watch_timeout();
-        let request = self.asking.changes(version, timeout);
+        let request = self.requests.changes(version, timeout);
         self.watch(request, timeout).await
     }
 
@@ -69,25 +70,25 @@ impl Watcher {
         let mut progress = Progress { encoding, started, timeout, has_bookmarks: false, has_events: false };
         let mut frames = Frames::new(encoding);
         loop {
-            let limit = self.patience(&progress);
+            let limit = self.silence_limit(&progress);
             let data = match tokio::time::timeout(limit, body.frame()).await {
-                Err(_) => return self.too_quiet(limit),
+                Err(_) => return self.timed_out(limit),
                 Ok(None) => return self.closed(&progress, &frames),
-                Ok(Some(Err(error))) => return self.broke_off(&progress, &error),
+                Ok(Some(Err(error))) => return self.interrupted(&progress, &error),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             };
             frames.push(&data);
-            if let Err(ended) = self.take_in(&mut frames, &mut progress) {
+            if let Err(ended) = self.take_batch(&mut frames, &mut progress) {
                 return ended;
             }
             if self.listing.is_some() && started.elapsed() > self.shared.tuning.initial_total {
-                return self.too_quiet(self.shared.tuning.initial_total);
+                return self.timed_out(self.shared.tuning.initial_total);
             }
         }
     }
 
-    /// How long the server may be silent. One that sends a bookmark every minute is missed sooner.
-    fn patience(&self, progress: &Progress) -> Duration {
+    /// How long the server may be silent.
+    fn silence_limit(&self, progress: &Progress) -> Duration {
         let tuning = &self.shared.tuning;
         match (&self.listing, progress.has_bookmarks) {
             (Some(_), _) => tuning.initial_silence,
@@ -96,38 +97,37 @@ impl Watcher {
         }
     }
 
-    fn too_quiet(&mut self, limit: Duration) -> Ended {
+    fn timed_out(&mut self, limit: Duration) -> Ended {
         match self.listing.take() {
-            Some(_) => Ended::NoInitialEvents {
-                reason: format!("the server did not say within {limit:?} that they are complete"),
-                for_good: true,
-            },
-            None => Ended::failed(format!("nothing came for {limit:?}; the connection is taken for dead")),
+            Some(_) => {
+                Ended::NoInitialEvents { reason: format!("they were not complete within {limit:?}"), permanently: true }
+            }
+            None => Ended::failed(format!("no data for {limit:?}")),
         }
     }
 
-    /// The server closed the watch in good order, which it does when its time is up or it shuts down.
+    /// The server closed the watch, which it does when the timeout is over or it shuts down.
     fn closed(&mut self, progress: &Progress, frames: &Frames) -> Ended {
         if frames.is_torn() {
             return Ended::failed("the watch ended in the middle of an event");
         }
         if self.listing.is_some() {
-            return Ended::failed("the watch ended before all initial events had come");
+            return Ended::failed("the watch ended before the initial events were complete");
         }
         if progress.has_events || progress.started.elapsed() >= self.shared.tuning.settled {
             self.succeeded();
-            return Ended::Well;
+            return Ended::Normally;
         }
-        Ended::failed("the watch ended as soon as it began")
+        Ended::failed("the watch ended at once")
     }
 
-    fn broke_off(&self, progress: &Progress, error: &(dyn std::error::Error + 'static)) -> Ended {
+    fn interrupted(&self, progress: &Progress, error: &(dyn std::error::Error + 'static)) -> Ended {
         let after = progress.started.elapsed();
-        Ended::failed(format!("the connection broke off after {after:.0?}: {}", chain(error)))
+        Ended::failed(format!("the connection was lost after {after:.0?}: {}", chain(error)))
     }
 
-    /// All events that are there, in one batch.
-    fn take_in(&mut self, frames: &mut Frames, progress: &mut Progress) -> Result<(), Ended> {
+    /// All events that have arrived, in one batch.
+    fn take_batch(&mut self, frames: &mut Frames, progress: &mut Progress) -> Result<(), Ended> {
         let shared = self.shared.clone();
         let mut facts = shared.facts();
         let now = Instant::now();
@@ -139,9 +139,9 @@ impl Watcher {
                 Err(reason) => Err(Ended::failed(reason)),
             };
         }
-        let is_news = facts.settle();
+        let has_changed = facts.finish();
         drop(facts);
-        if is_news {
+        if has_changed {
             (shared.notify)();
         }
         result
@@ -151,12 +151,13 @@ impl Watcher {
         let encoding = progress.encoding;
         match event.kind.as_str() {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                let document = self.resource().read(encoding, &event.object);
-                let metadata = self.take_object(facts, &event.kind, &document, now);
+                let object = self.resource().read(encoding, &event.object);
+                let metadata = self.take_object(facts, &event.kind, &object, now);
                 self.advance(metadata);
             }
             "BOOKMARK" => {
-                let bookmark: Identity = encoding.read(&event.object).unwrap_or_default();
+                let bookmark = encoding.unwrap(&event.object).and_then(|object| encoding.read::<Identity>(&object));
+                let bookmark = bookmark.unwrap_or_default();
                 self.take_bookmark(facts, &bookmark.metadata, progress, now);
             }
             "ERROR" => return Err(ended_by(&encoding.read_status(&event.object))),
@@ -173,22 +174,22 @@ impl Watcher {
         &mut self,
         facts: &mut Facts,
         kind: &str,
-        document: &'a Result<Document, Broken>,
+        object: &'a Result<Decoded, Malformed>,
         now: Instant,
     ) -> Option<&'a Metadata> {
-        match (document, &mut self.listing) {
-            (Ok(document), Some(listing)) if kind == "DELETED" => listing.remove(document),
-            (Ok(document), Some(listing)) => facts.gather(listing, document),
-            (Ok(document), None) if kind == "DELETED" => facts.remove(document, now),
-            (Ok(document), None) => facts.put(document, kind == "ADDED", now),
-            (Err(broken), listing) => {
-                complain_of_broken(self.asking.resource.kind(), broken);
-                if let (Some(listing), Some(metadata)) = (listing, &broken.metadata) {
-                    facts.gather_last_good(listing, metadata, self.asking.resource);
+        match (object, &mut self.listing) {
+            (Ok(object), Some(listing)) if kind == "DELETED" => listing.remove(object),
+            (Ok(object), Some(listing)) => facts.collect(listing, object),
+            (Ok(object), None) if kind == "DELETED" => facts.remove(object, now),
+            (Ok(object), None) => facts.put(object, kind == "ADDED", now),
+            (Err(malformed), listing) => {
+                report_malformed(self.requests.resource.kind(), malformed);
+                if let (Some(listing), Some(metadata)) = (listing, &malformed.metadata) {
+                    facts.collect_last_good(listing, metadata, self.requests.resource);
                 }
             }
         }
-        document.as_ref().map_or_else(|broken| broken.metadata.as_deref(), |document| Some(document.metadata()))
+        object.as_ref().map_or_else(|malformed| malformed.metadata.as_deref(), |object| Some(object.metadata()))
     }
 
     fn take_bookmark(&mut self, facts: &mut Facts, bookmark: &Metadata, progress: &mut Progress, now: Instant) {
@@ -206,7 +207,7 @@ impl Watcher {
         }
     }
 
-    /// Where to go on after an interruption. While initial events arrive there is no such place.
+    /// The version to continue from after an interruption. Initial events have none.
     fn advance(&mut self, metadata: Option<&Metadata>) {
         let Some(metadata) = metadata.filter(|metadata| !metadata.resource_version.is_empty()) else { return };
         if self.listing.is_none() {
@@ -215,7 +216,7 @@ impl Watcher {
     }
 }
 
-/// Whether the server does not know what initial events are, or does not let us have them.
+/// Whether the server does not support initial events, or forbids them.
 fn is_refusal(code: StatusCode) -> bool {
     matches!(code.as_u16(), 400 | 403 | 405 | 406 | 415 | 422 | 501)
 }

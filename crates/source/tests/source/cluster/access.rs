@@ -180,17 +180,17 @@ async fn events_are_written_and_limited() {
     writer.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
     let web = ServiceName::new("shop", "web");
     writer.service_event(&web, EventKind::Warning, "Failed", "SyncRules", "because");
-    fake.until("two events", |world| world.asked("/events") == 2).await;
+    fake.until("two events", |world| world.requested("/events") == 2).await;
     let posts: Vec<Value> = {
         let world = fake.world();
         let posts = world.requests.iter().filter(|it| it.method == "POST");
         posts.map(|it| serde_json::from_str(&it.body).unwrap()).collect()
     };
-    assert_eq!(fake.world().asked("/apis/events.k8s.io/v1/namespaces/shop/events"), 1);
+    assert_eq!(fake.world().requested("/apis/events.k8s.io/v1/namespaces/shop/events"), 1);
     assert_eq!((&posts[0]["regarding"]["kind"], &posts[0]["type"]), (&json!("Node"), &json!("Normal")));
     assert_eq!((&posts[1]["regarding"]["name"], &posts[1]["note"]), (&json!("web"), &json!("because")));
     (0..1000).for_each(|_| writer.node_event(EventKind::Warning, "Failed", "SyncRules", "again"));
-    fake.until("the burst", |world| world.asked("/events") == 25).await;
+    fake.until("the burst", |world| world.requested("/events") == 25).await;
     interrupt(&fake, &follower, "later").await;
-    assert_eq!(fake.world().asked("/events"), 25);
+    assert_eq!(fake.world().requested("/events"), 25);
 }

@@ -234,7 +234,7 @@ async fn a_server_may_have_an_ipv6_address_or_a_path() {
     assert_eq!(fake.world().requests[0].headers["host"], fake.address.to_string());
     let cluster = json!({"server": format!("http://{}/k8s/clusters/c-1/", fake.address)});
     let _follower = Follower::with_kubeconfig(kubeconfig(folder.path(), cluster, json!({})));
-    fake.until("a request below the path", |world| world.asked("/k8s/clusters/c-1/api/v1/services") > 0).await;
+    fake.until("a request below the path", |world| world.requested("/k8s/clusters/c-1/api/v1/services") > 0).await;
 }
 
 #[tokio::test]

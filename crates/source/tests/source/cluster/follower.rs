@@ -1,4 +1,4 @@
-//! A cluster that is followed, and short ways to ask what it knows.
+//! A cluster that is watched, and helpers to examine its snapshot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Follower {
         self.until("the first snapshot", |_| true).await
     }
 
-    /// Waits until the last error of one of the watches says something.
+    /// Waits until the last error of one of the watches contains a text.
     pub(crate) async fn fails_with(&self, text: &str) -> String {
         let wait = async {
             loop {

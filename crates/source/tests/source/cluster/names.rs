@@ -1,4 +1,4 @@
-//! What is watched for DNS besides what a proxy needs.
+//! What is watched for DNS beside what a proxy needs.
 
 use portolan_model::{ServiceName, Snapshot};
 use portolan_source::cluster::{ClusterOptions, Names};
@@ -62,15 +62,15 @@ async fn names_see_headless_services_and_those_of_others() {
 }
 
 #[tokio::test]
-async fn what_is_not_wanted_is_not_asked_for() {
+async fn only_wanted_resources_are_requested() {
     let mut world = World::default();
     objects().into_iter().for_each(|object| world.put(object));
     let fake = Fake::start(world).await;
     let snapshot = follower(&fake, Names::OfServices).ready().await;
     assert!(service(&snapshot, "quiet").is_some());
     assert!(snapshot.namespaces.is_empty() && snapshot.pods.is_empty());
-    let asked = |path: &str| fake.world().requests.iter().any(|request| request.path() == path);
-    assert!(!asked("/api/v1/pods") && !asked("/api/v1/namespaces"));
+    let requested = |path: &str| fake.world().requests.iter().any(|request| request.path() == path);
+    assert!(!requested("/api/v1/pods") && !requested("/api/v1/namespaces"));
 }
 
 #[tokio::test]
@@ -86,5 +86,5 @@ async fn pods_namespaces_and_owners_change() {
     follower.until("the namespace is there", |it| it.namespaces.contains("another")).await;
     fake.change(|world| world.put(world::service("theirs", "10.96.0.9")));
     let is_ours = |it: &Snapshot| service(it, "theirs").is_some() && it.foreign.is_empty();
-    follower.until("the Service is ours", is_ours).await;
+    follower.until("the Service is no longer foreign", is_ours).await;
 }

@@ -99,7 +99,7 @@ async fn a_slice_with_everything() {
 }
 
 #[tokio::test]
-async fn slices_that_lead_nowhere_are_ignored() {
+async fn slices_without_service_or_addresses_are_ignored() {
     let mut stray = world::slice("stray", "web", &["10.1.0.1"]);
     stray["metadata"]["labels"] = json!({});
     let mut names = world::slice("names", "web", &[]);
@@ -125,7 +125,7 @@ fn spoiled(object: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_malformed_object_harms_only_itself() {
+async fn a_malformed_object_affects_only_itself() {
     for json_only in [false, true] {
         for index in 0..2 {
             let mut world = World { json_only, ..World::default() };

@@ -73,7 +73,7 @@ const NODE: &[Field] = &[
 const RANGES: &[Field] = &[("metadata", 1, Message(METADATA)), ("spec", 2, Message(&[("cidrs", 1, Text)]))];
 const STATUS: &[Field] = &[("message", 3, Text), ("reason", 4, Text), ("code", 6, Number)];
 
-/// The bytes of an object. One whose `spec` is the text `broken` gets bytes that no decoder takes.
+/// The bytes of an object. One whose `spec` is the text `broken` gets bytes that cannot be decoded.
 pub(crate) fn object(value: &Value) -> Vec<u8> {
     let schema = match value["kind"].as_str() {
         Some("Service") => SERVICE,

@@ -39,7 +39,7 @@ fn happen(dice: &mut Dice, world: &mut World) {
     }
 }
 
-/// A Node that is gone leaves what it said last to those who knew it.
+/// The last version of a deleted Node stays in force for a follower that has seen it.
 fn is_same(known: &Snapshot, fresh: &Snapshot) -> bool {
     (known.node == fresh.node || fresh.node.addresses.is_empty())
         && known.services == fresh.services

@@ -48,7 +48,7 @@ async fn everything_comes_with_initial_events_and_changes_follow() {
     assert!(changes.oldest.is_some());
     fake.change(|world| world.delete("Service/api"));
     follower.until("the end of a Service", |it| service(it, "api").is_none()).await;
-    assert_eq!(fake.world().asked("watch=true"), 4, "one watch each, from the beginning");
+    assert_eq!(fake.world().requested("watch=true"), 4, "one watch each, from the beginning");
 }
 
 #[tokio::test]
@@ -56,14 +56,14 @@ async fn the_questions_are_those_of_kube_proxy() {
     let fake = Fake::start(populated()).await;
     Follower::of(&fake).ready().await;
     let world = fake.world();
-    assert_eq!(world.asked("/api/v1/services?fieldSelector=spec.clusterIP%21%3DNone&labelSelector=%21service.kubernetes.io%2Fservice-proxy-name&"), 1);
+    assert_eq!(world.requested("/api/v1/services?fieldSelector=spec.clusterIP%21%3DNone&labelSelector=%21service.kubernetes.io%2Fservice-proxy-name&"), 1);
     assert_eq!(
-        world.asked("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=%21service.kubernetes.io%2Fheadless&"),
+        world.requested("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=%21service.kubernetes.io%2Fheadless&"),
         1
     );
-    assert_eq!(world.asked("/api/v1/nodes?fieldSelector=metadata.name%3Dhere&"), 1);
-    assert_eq!(world.asked("allowWatchBookmarks=true"), 4);
-    assert_eq!(world.asked("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), 4);
+    assert_eq!(world.requested("/api/v1/nodes?fieldSelector=metadata.name%3Dhere&"), 1);
+    assert_eq!(world.requested("allowWatchBookmarks=true"), 4);
+    assert_eq!(world.requested("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"), 4);
     assert!(
         world
             .requests
@@ -73,7 +73,7 @@ async fn the_questions_are_those_of_kube_proxy() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_only_json_is_understood() {
+async fn a_server_without_protobuf_sends_json() {
     for initial in [Initial::Sent, Initial::Refused(422)] {
         let fake = Fake::start(World { json_only: true, initial, ..populated() }).await;
         let follower = Follower::of(&fake);
@@ -84,7 +84,7 @@ async fn a_server_that_speaks_only_json_is_understood() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_json_gets_it() {
+async fn json_is_used_if_configured() {
     let fake = Fake::start(populated()).await;
     let master = Some(format!("http://{}", fake.address));
     let options = ClusterOptions { master, content_type: ContentType::Json, ..options() };
@@ -94,13 +94,13 @@ async fn whoever_asks_for_json_gets_it() {
 }
 
 #[tokio::test]
-async fn a_server_without_initial_events_is_asked_for_pages() {
+async fn a_server_without_initial_events_is_listed_in_pages() {
     for code in [400, 403, 422] {
         let fake = Fake::start(World { initial: Initial::Refused(code), page: 1, ..populated() }).await;
         let follower = Follower::of(&fake);
         assert_eq!(follower.ready().await.services.len(), 2);
-        assert_eq!(fake.world().asked("continue=1"), 2, "the second page of Services and of slices");
-        assert_eq!(fake.world().connections, 4, "one for each resource, whatever is asked on it");
+        assert_eq!(fake.world().requested("continue=1"), 2, "the second page of Services and of slices");
+        assert_eq!(fake.world().connections, 4, "one for each resource, whatever is requested on it");
         fake.change(|world| world.put(world::service("new", "10.96.0.3")));
         follower.until("a new Service", |it| service(it, "new").is_some()).await;
     }
@@ -141,7 +141,7 @@ async fn an_absent_node_is_an_answer_and_so_is_one_that_comes_and_goes() {
     fake.change(|world| world.delete("Node/here"));
     let is_gone = |_: &Snapshot| follower.cluster.node_state() == NodeState::Absent;
     let snapshot = follower.until("the node's end", is_gone).await;
-    assert_eq!(snapshot.node.zone.as_deref(), Some("z2"), "what it said last stays in force");
+    assert_eq!(snapshot.node.zone.as_deref(), Some("z2"), "the last version stays in force");
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn an_interrupted_watch_goes_on_where_it_was() {
         let fake = Fake::start(populated()).await;
         let follower = Follower::of(&fake);
         let before = follower.ready().await;
-        fake.until("four watches", |world| world.asked("sendInitialEvents") == 4).await;
+        fake.until("four watches", |world| world.requested("sendInitialEvents") == 4).await;
         fake.change(|world| {
             world.cut(cut);
             world.delete("EndpointSlice/api-a");
@@ -160,7 +160,7 @@ async fn an_interrupted_watch_goes_on_where_it_was() {
             .until("what happened meanwhile", |it| service(it, "new").is_some() && slices(it, "api").is_empty())
             .await;
         assert!(Arc::ptr_eq(&service(&before, "web").unwrap(), &service(&after, "web").unwrap()), "{cut:?}");
-        assert_eq!(fake.world().asked("sendInitialEvents"), 4, "nothing is listed again after {cut:?}");
+        assert_eq!(fake.world().requested("sendInitialEvents"), 4, "nothing is listed again after {cut:?}");
     }
 }
 
@@ -172,7 +172,7 @@ async fn a_forgotten_version_leads_to_exactly_the_difference() {
             let follower = Follower::of(&fake);
             let before = follower.ready().await;
             follower.cluster.take_changes();
-            fake.until("four watches", |world| world.asked("watch=true") >= 4).await;
+            fake.until("four watches", |world| world.requested("watch=true") >= 4).await;
             fake.change(|world| {
                 world.cut(Cut::Abrupt);
                 world.delete("Service/api");
@@ -218,13 +218,13 @@ async fn while_the_server_is_away_the_last_snapshot_stays() {
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_is_left() {
+async fn a_silent_server_times_out() {
     let fake = Fake::start(World { mute: true, ..populated() }).await;
     let (watch, grace) = (Duration::from_millis(20), Duration::from_millis(20));
     let follower = Follower::tuned(&fake, Tuning { watch, grace, ..tuning() });
     follower.ready().await;
     fake.change(|world| world.put(world::service("new", "10.96.0.3")));
-    follower.fails_with("nothing came for").await;
+    follower.fails_with("no data for").await;
     fake.change(|world| world.mute = false);
     follower.until("the new Service", |it| service(it, "new").is_some()).await;
 }
@@ -236,11 +236,11 @@ async fn silence_after_bookmarks_is_noticed_sooner() {
     follower.ready().await;
     fake.change(|world| world.put(world::service("new", "10.96.0.3")));
     follower.until("the new Service", |it| service(it, "new").is_some()).await;
-    follower.fails_with("nothing came for 50ms").await;
+    follower.fails_with("no data for 50ms").await;
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_left() {
+async fn a_server_that_never_responds_times_out() {
     let fake = Fake::start(World { silent: true, ..populated() }).await;
     let follower = Follower::tuned(&fake, Tuning { answer: Duration::from_millis(50), ..tuning() });
     follower.fails_with("no answer within 50ms").await;

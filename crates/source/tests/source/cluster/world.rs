@@ -1,4 +1,4 @@
-//! What the fake API server knows, and how it behaves today.
+//! The objects of the fake API server, and how it behaves.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) history: Vec<(u64, &'static str, Value)>,
     /// Versions before this one are forgotten.
     pub(crate) compacted: u64,
-    /// Whether that is told inside a watch that seemed to work.
+    /// Whether that error comes inside a watch that was opened.
     pub(crate) gone_inside: bool,
     pub(crate) initial: Initial,
     pub(crate) json_only: bool,
@@ -97,7 +97,7 @@ impl World {
         self.history.push((self.version, "DELETED", object));
     }
 
-    /// Forgets all history, so that nobody can go on from where they were.
+    /// Drops the history, so that no watch can continue from an older version.
     pub(crate) fn compact(&mut self) {
         self.version += 1;
         self.compacted = self.version;
@@ -127,8 +127,8 @@ impl World {
         newer.filter(|(_, _, object)| object["kind"] == kind).cloned().collect()
     }
 
-    /// How often somebody asked for something.
-    pub(crate) fn asked(&self, part: &str) -> usize {
+    /// How many requests have this in their URL.
+    pub(crate) fn requested(&self, part: &str) -> usize {
         self.requests.iter().filter(|request| request.url.contains(part)).count()
     }
 }

@@ -1,36 +1,36 @@
-//! What was allotted before, and keeping what is allotted now.
+//! Loading and saving the state file.
 
 use std::path::Path;
 
 use portolan_model::ServiceName;
 
-use super::World;
-use crate::State;
-use crate::allocate::{self, Holding, StateFile};
+use super::snapshot::World;
+use crate::allocate::{self, Holding, StateError};
+use crate::options::State;
 use crate::report::Problem;
 
 impl World {
-    pub(super) fn recall(&mut self) {
+    pub(super) fn load_allocations(&mut self) {
         let directory = match &self.state {
             State::None => return,
             State::ReadOnly(directory) | State::ReadWrite(directory) => directory.clone(),
         };
         match allocate::load(&directory) {
-            Ok(stored) => self.allocator.remember(stored),
-            Err(error) => self.lose(&directory, &error),
+            Ok(stored) => self.allocator.restore(stored),
+            Err(error) => self.start_without(&directory, &error),
         }
     }
 
-    /// Goes on without what was stored; a file that nobody can read is put aside and not written over.
-    fn lose(&mut self, directory: &Path, error: &StateFile) {
-        self.recall_problem = Some(problem(directory, error));
+    /// Goes on without the stored allocations. The unreadable file is renamed, not overwritten.
+    fn start_without(&mut self, directory: &Path, error: &StateError) {
+        self.load_problem = Some(problem(directory, error));
         if matches!(self.state, State::ReadWrite(_)) {
             allocate::put_aside(directory);
             self.unsaved = true;
         }
     }
 
-    /// Writes down what changed, which waits for the disk. What is wrong is a problem from then on.
+    /// Writes the state file if an allocation changed, which waits for the disk.
     pub(crate) fn save(&mut self) {
         let State::ReadWrite(directory) = &self.state else { return };
         if !self.unsaved {
@@ -53,9 +53,9 @@ impl World {
     }
 }
 
-fn problem(directory: &Path, error: &StateFile) -> Problem {
+fn problem(directory: &Path, error: &StateError) -> Problem {
     let line = match error {
-        StateFile::Corrupt(error) => error.line() as u32,
+        StateError::Corrupt(error) => error.line() as u32,
         _ => 0,
     };
     let file = allocate::state_path(directory).display().to_string();

@@ -1,13 +1,13 @@
-//! A tree of plain YAML, handed to serde.
+//! A tree of plain YAML that serde reads from.
 //!
-//! Whatever this reader is not sure of is an error, and every error sends the document to the full YAML reader.
+//! Anything ambiguous is an error, and every error leaves the document to serde-saphyr.
 
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Node<'a> {
+#[derive(Debug)]
+pub(super) enum Node<'a> {
     Null,
     Plain(&'a str),
     Quoted(&'a str),
@@ -15,10 +15,10 @@ pub(crate) enum Node<'a> {
     List(Vec<Node<'a>>),
 }
 
-/// "Ask the full reader": the reason does not matter, since that reader finds it again and says it better.
+/// The reason does not matter: serde-saphyr finds it again and reports it.
 #[derive(Debug, thiserror::Error)]
-#[error("not plain enough")]
-pub(crate) struct NotPlain;
+#[error("not plain YAML")]
+pub(super) struct NotPlain;
 
 impl de::Error for NotPlain {
     fn custom<T: std::fmt::Display>(_: T) -> Self {
@@ -26,7 +26,7 @@ impl de::Error for NotPlain {
     }
 }
 
-impl<'a> IntoDeserializer<'a, NotPlain> for Node<'a> {
+impl<'a> IntoDeserializer<'a, NotPlain> for &Node<'a> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -35,7 +35,7 @@ impl<'a> IntoDeserializer<'a, NotPlain> for Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    fn text(self) -> Result<&'a str, NotPlain> {
+    fn text(&self) -> Result<&'a str, NotPlain> {
         match self {
             Self::Plain(text) | Self::Quoted(text) => Ok(text),
             _ => Err(NotPlain),
@@ -50,15 +50,15 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Numbers that every YAML version reads alike: no sign but minus, no leading zero, no underscore, no other base.
+/// Numbers that every YAML version reads alike: no plus sign, no leading zero, no underscore, no other base.
 fn decimal(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.len() == 1 || !digits.starts_with('0'));
     (plain && digits.len() < 18).then(|| text.parse().ok()).flatten()
 }
 
-/// Words that no YAML version takes for a bool, a null or a number.
-fn surely_text(text: &str) -> bool {
+/// Words that no YAML version reads as a bool, a null or a number.
+fn is_text(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
@@ -66,31 +66,31 @@ fn surely_text(text: &str) -> bool {
         && !text.to_ascii_lowercase().starts_with("inf")
 }
 
-impl<'de> Deserializer<'de> for Node<'de> {
+impl<'de> Deserializer<'de> for &Node<'de> {
     type Error = NotPlain;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         match self {
-            Self::Null => visitor.visit_unit(),
-            Self::Quoted(text) => visitor.visit_borrowed_str(text),
-            Self::Plain(text) if surely_text(text) => visitor.visit_borrowed_str(text),
-            Self::Plain(text) => visitor.visit_i64(decimal(text).ok_or(NotPlain)?),
-            Self::Map(_) => self.deserialize_map(visitor),
-            Self::List(_) => self.deserialize_seq(visitor),
+            Node::Null => visitor.visit_unit(),
+            Node::Quoted(text) => visitor.visit_borrowed_str(text),
+            Node::Plain(text) if is_text(text) => visitor.visit_borrowed_str(text),
+            Node::Plain(text) => visitor.visit_i64(decimal(text).ok_or(NotPlain)?),
+            Node::Map(_) => self.deserialize_map(visitor),
+            Node::List(_) => self.deserialize_seq(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         match self {
-            Self::Null => visitor.visit_none(),
+            Node::Null => visitor.visit_none(),
             node => visitor.visit_some(node),
         }
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
         match self {
-            Self::Plain("true") => visitor.visit_bool(true),
-            Self::Plain("false") => visitor.visit_bool(false),
+            Node::Plain("true") => visitor.visit_bool(true),
+            Node::Plain("false") => visitor.visit_bool(false),
             _ => Err(NotPlain),
         }
     }
@@ -108,8 +108,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
-        let Self::Map(entries) = self else { return Err(NotPlain) };
-        let entries = entries.into_iter().map(|(key, value)| (BorrowedStrDeserializer::new(key), value));
+        let Node::Map(entries) = self else { return Err(NotPlain) };
+        let entries = entries.iter().map(|(key, value)| (BorrowedStrDeserializer::new(key), value));
         visitor.visit_map(MapDeserializer::new(entries))
     }
 
@@ -123,8 +123,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {
-        let Self::List(items) = self else { return Err(NotPlain) };
-        visitor.visit_seq(SeqDeserializer::new(items.into_iter()))
+        let Node::List(items) = self else { return Err(NotPlain) };
+        visitor.visit_seq(SeqDeserializer::new(items.iter()))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NotPlain> {

@@ -1,4 +1,4 @@
-//! The line of a field. Only a document with a problem is looked at again for this, so good ones pay nothing.
+//! The line of a field. Only a document with an error is parsed again for this.
 
 use std::fmt;
 
@@ -6,12 +6,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use super::document::Document;
+use super::full::read_yaml;
 
-/// The line in the file of a field such as `spec.ports[0].port`, or of the nearest thing around it that is there.
-pub(crate) fn line_of(document: &Document<'_>, path: &str) -> u32 {
-    let lines = super::read_yaml::<Tree>(&document.text).map(|tree| deepest(&tree, path));
-    document.line + lines.unwrap_or(1).max(1) - 1
+/// The line, counted from 1, of a field such as `spec.ports[0].port`, or of the nearest field around it that is there.
+pub(super) fn line_of(text: &str, path: &str) -> u32 {
+    read_yaml::<Tree>(text).map_or(1, |tree| deepest(&tree, path)).max(1)
 }
 
 fn deepest(tree: &Tree, path: &str) -> u32 {
@@ -24,7 +23,7 @@ fn deepest(tree: &Tree, path: &str) -> u32 {
     line
 }
 
-/// A document's shape, with the line of each key and of each item.
+/// The shape of a document, with the line of each key and of each item.
 enum Tree {
     Map(Vec<(Spanned<String>, Tree)>),
     List(Vec<Spanned<Tree>>),

@@ -1,4 +1,4 @@
-//! A file's text, cut into documents before anything is parsed, so that one bad document never hides the others.
+//! Cuts the text of a file into documents before anything is parsed, so that a malformed document never hides the others.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_saphyr::Spanned;
 
-use super::peek;
-use super::schema::Header;
-
-/// One object's text, with the line of the file that it starts on.
-pub(crate) struct Document<'a> {
-    pub(crate) text: Cow<'a, str>,
-    pub(crate) line: u32,
-    pub(crate) json: bool,
-    /// What a typed list says about its items, which need not repeat it.
-    pub(crate) kind: Option<String>,
-}
+use super::document::{Document, heading};
+use super::full::read_yaml;
+use crate::spec::Header;
 
 pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -30,8 +22,8 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-fn document(text: Cow<'_, str>, line: u32, json: bool) -> Document<'_> {
-    Document { text, line, json, kind: None }
+fn document(text: Cow<'_, str>, line: u32, is_json: bool) -> Document<'_> {
+    Document { text, line, is_json, item_kind: None }
 }
 
 /// Cuts at every `---` in the first column. YAML ends even a block scalar there, so this needs no parsing.
@@ -78,7 +70,7 @@ fn json_documents(chunk: &str, line: u32) -> Option<Vec<Document<'_>>> {
     Some(documents)
 }
 
-/// `part` is a slice of `chunk`, so its address tells its line.
+/// `part` is a slice of `chunk`: the difference of their addresses gives its line.
 fn json_document<'a>(chunk: &'a str, line: u32, part: &'a str) -> Document<'a> {
     let offset = (part.as_ptr() as usize).saturating_sub(chunk.as_ptr() as usize);
     let before = chunk.as_bytes().get(..offset).unwrap_or_default();
@@ -86,12 +78,12 @@ fn json_document<'a>(chunk: &'a str, line: u32, part: &'a str) -> Document<'a> {
     document(Cow::Borrowed(part), line + lines as u32, true)
 }
 
-/// `kind: List` and typed lists give their items, anything else itself.
+/// `kind: List` and typed lists yield their items, anything else itself.
 fn unwrap_list<'a>(document: Document<'a>, documents: &mut Vec<Document<'a>>) {
     let Some(kind) = list_kind(&document) else { return documents.push(document) };
     let first = documents.len();
     match document.text {
-        Cow::Borrowed(text) if document.json => documents.extend(json_items(text, document.line)),
+        Cow::Borrowed(text) if document.is_json => documents.extend(json_items(text, document.line)),
         Cow::Borrowed(text) => match block_items(text, document.line) {
             Some(items) => documents.extend(items),
             None => documents.extend(parsed_items(document)),
@@ -99,16 +91,17 @@ fn unwrap_list<'a>(document: Document<'a>, documents: &mut Vec<Document<'a>>) {
         Cow::Owned(_) => documents.extend(parsed_items(document)),
     }
     let kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
-    documents[first..].iter_mut().for_each(|item| item.kind = kind.map(str::to_owned));
+    documents[first..].iter_mut().for_each(|item| item.item_kind = kind.map(str::to_owned));
 }
 
 fn list_kind(document: &Document<'_>) -> Option<String> {
-    let kind = match peek::top_level(&document.text, "kind") {
-        Some(kind) if !document.json => kind.to_owned(),
-        _ if !document.text.contains("List") => return None,
-        _ => super::read::<Header>(document).ok()?.kind?,
-    };
-    kind.ends_with("List").then_some(kind)
+    if !document.text.contains("List") {
+        return None;
+    }
+    let header = if document.is_json { None } else { heading(&document.text) };
+    let header = header.filter(|header| !header.kind.is_empty());
+    let header = header.or_else(|| document.reader().read::<Header>().ok())?;
+    header.kind.ends_with("List").then_some(header.kind)
 }
 
 fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
@@ -121,7 +114,7 @@ fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
     items.into_iter().map(|item| json_document(text, line, item.get())).collect()
 }
 
-/// The items of a list in block style, cut by their dashes: each dash becomes a space, and what is left is a document.
+/// The items of a list in block style, cut at their dashes: with the dash replaced by a space, an item is a document.
 fn block_items(text: &str, line: u32) -> Option<Vec<Document<'static>>> {
     let mut lines = (line..).zip(text.split_inclusive('\n')).skip_while(|(_, line)| line.trim_end() != "items:");
     lines.next()?;
@@ -145,14 +138,14 @@ fn block_items(text: &str, line: u32) -> Option<Vec<Document<'static>>> {
     Some(items)
 }
 
-/// A list in any other style goes through the full reader, and its items on as JSON.
+/// A list in any other style is parsed as a whole, and its items become JSON.
 fn parsed_items(document: Document<'_>) -> Vec<Document<'_>> {
     #[derive(Deserialize)]
     struct List {
         #[serde(default)]
         items: Vec<Spanned<serde_json::Value>>,
     }
-    let Ok(list) = super::read_yaml::<List>(&document.text) else { return vec![document] };
+    let Ok(list) = read_yaml::<List>(&document.text) else { return vec![document] };
     list.items.into_iter().map(|item| parsed_item(item, document.line)).collect()
 }
 
