@@ -27,7 +27,7 @@ impl Question {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ClusterIp => "A of a ClusterIP",
-            Self::Missing => "a name that nobody has",
+            Self::Missing => "a name that does not exist",
             Self::Headless => "A of 50 endpoints",
         }
     }

@@ -46,7 +46,7 @@ fn real_packets_go_as_written() {
 }
 
 /// As many as emulation allows.
-const HISTORIES: u32 = 20;
+const HISTORIES: u32 = 10;
 
 #[test]
 fn random_histories_end_up_with_the_plan() {
