@@ -81,7 +81,7 @@ impl<D: Dataplane> Program<D> for FakeKernel<D> {
 /// One object written, or deleted.
 type Step<'a, D> = (&'a <D as Dataplane>::Key, Option<&'a <D as Dataplane>::Value>);
 
-/// What is new comes before what goes, as in a kernel without transactions.
+/// Additions come before removals, as in a kernel without transactions.
 fn steps<D: Dataplane>(change: &Change<D>) -> impl Iterator<Item = Step<'_, D>> {
     let added = change.added.iter().map(|(key, value)| (key, Some(value)));
     let removed = change.removed.keys().filter(|key| !change.added.contains_key(key)).map(|key| (key, None));

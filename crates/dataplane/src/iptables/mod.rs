@@ -7,7 +7,7 @@
 //!                     frontend)     ├► KUBE-FW-… ─► KUBE-EXT-…
 //!                                   └► KUBE-NODEPORTS ─► KUBE-EXT-…
 //! nat POSTROUTING ─► KUBE-POSTROUTING: masquerade what KUBE-MARK-MASQ has marked
-//! filter INPUT, FORWARD, OUTPUT: what should have been translated and was not is refused
+//! filter INPUT, FORWARD, OUTPUT: refuse what should have been translated and was not
 //! ```
 
 mod apply;

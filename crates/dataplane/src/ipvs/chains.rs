@@ -231,7 +231,7 @@ impl Chains<'_> {
                 .jump(SOURCE_RANGES),
             rule().comment(&comment).in_set(self.set(SetKind::NoLocalEndpoints), DESTINATION).jump("DROP"),
         ];
-        // What the node sends is not from outside.
+        // The node itself is not an external source.
         if table == Table::Filter {
             let builder = self.plan.pods.iter().fold(rule(), |builder, pods| builder.of_pods(pods, false));
             let outside = builder.comment(&comment).in_set(self.set(SetKind::NoLocalOutside), DESTINATION);
