@@ -13,7 +13,7 @@
 //! golden text
 //! ```
 //!
-//! `objects.yaml` and `packets` may come again: each pair is a step that replaces the whole set of objects. The golden
+//! `objects.yaml` and `packets` may repeat: each pair is a step that replaces the whole set of objects. The golden
 //! sections come last, one per mode.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::packet::PacketLine;
 
-/// The sections that hold golden text: the modes of the dataplane.
+/// The sections with golden text: the modes of the dataplane.
 pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
 
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Scenario {
     text: String,
 }
 
-/// One state of the cluster and the packets that are sent in it.
+/// One state of the cluster, and the packets that are sent in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub objects: String,
@@ -144,7 +144,7 @@ fn check_order(previous: &str, name: &str) -> Result<(), String> {
         mode if MODES.contains(&mode) => Ok(()),
         unknown => {
             let modes = MODES.join(", ");
-            Err(format!("`{unknown}` is no section; allowed are flags, objects.yaml, packets, {modes}"))
+            Err(format!("`{unknown}` is not a section; allowed are flags, objects.yaml, packets, {modes}"))
         }
     }
 }
