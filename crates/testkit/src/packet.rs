@@ -4,8 +4,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::scenario::MODES;
 use crate::topology;
+
+/// The modes of the dataplane, each with golden text of its own.
+pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
 
 /// A packet and what must become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
