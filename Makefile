@@ -6,7 +6,7 @@ CARGO ?= cargo
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
-HOST_TEST = $(CARGO) test --locked --workspace --tests -- --test-threads 4
+HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 

@@ -7,7 +7,7 @@ use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, NodePlan, Plan, StaleFlow, StaleTarget, stale_flows};
 
 use crate::Error;
-use crate::reconcile::{Changes, PortChange};
+use crate::report::{Changes, PortChange};
 
 /// Deletes the conntrack entries of UDP flows that lead to what is gone: they would keep their clients from what is there
 /// now. Returns how many were deleted, or how many filters the kernel was given.

@@ -5,6 +5,7 @@
 //! To the rest of the program a mode is a [`mode::Mode`], found in [`modes`].
 #![forbid(unsafe_code)]
 
+mod difference;
 mod fate;
 mod flows;
 pub mod iptables;
@@ -18,6 +19,7 @@ mod options;
 pub mod peers;
 mod place;
 mod reconcile;
+mod report;
 pub mod tables;
 pub mod traffic;
 pub mod userspace;
@@ -32,13 +34,14 @@ use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use portolan_plan::ClientChoice;
 
+pub use difference::{Difference, ObjectDifference};
 pub use flows::forget_stale_flows;
 pub use objects::{Change, Objects};
 pub use options::{ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
-pub use reconcile::{Changes, PortChange, Reconciler, SyncReport, Trust, render, verify};
+pub use reconcile::{Reconciler, render, verify};
+pub use report::{Changes, PortChange, SyncReport, Trust};
 pub use userspace::{Listeners, NamedSocket, receive_sockets, send_sockets};
-pub use view::{Difference, ObjectDifference};
 
 /// One way to render a plan.
 pub trait Dataplane {

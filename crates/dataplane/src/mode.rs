@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
+use crate::difference::Difference;
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
-use crate::reconcile::{SyncReport, Trust};
+use crate::report::{SyncReport, Trust};
 use crate::tables::RuleTally;
 use crate::traffic::{Pair, ReadTraffic, Usage};
-use crate::view::Difference;
 use crate::{Error, Listeners};
 
 /// One way to make Services work on a node.

@@ -25,6 +25,11 @@ pub trait Place: fmt::Display {
     /// Removes what [`Place::find`] finds. A second call completes what a failed one left.
     fn remove(&self, owned: Option<&Owned>, connections: Connections, report: &mut Report) -> Outcome<()>;
 
+    /// Whether open connections keep it from being removed.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// Whether a proxy can serve this family from here.
     fn serves(&self, family: Family) -> bool;
 

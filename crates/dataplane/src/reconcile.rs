@@ -4,15 +4,14 @@
 //! change. After an error, or a write by another process, the kernel is read and compared as a whole.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use portolan_model::{DiffItem, OrdMap};
-use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, invalidates_affinity};
+use portolan_plan::{NodePlan, Plan, ServicePlan};
 
+use crate::difference::Difference;
 use crate::mode::Synchronize;
 use crate::objects::{Change, Objects};
-use crate::view::{Difference, compare};
+use crate::report::{Changes, PortChange, SyncReport, Trust};
 use crate::{Dataplane, Error, Observe, Program};
 
 /// How often a full sync reads again because another process writes to the kernel.
@@ -26,72 +25,6 @@ pub struct Reconciler<D: Dataplane, K> {
     /// How many Services use each shared object. `None` when the kernel may hold something else than the plan, so that
     /// it must be read.
     shared: Option<SharedCounts<D>>,
-}
-
-/// What a sync may assume about the kernel without reading all of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trust {
-    /// It holds what the last sync wrote. Foreign changes are notified.
-    #[default]
-    Memory,
-    /// It holds what the last sync wrote if its generation counter shows no foreign commit since.
-    Generation,
-    /// It is read and compared as a whole.
-    Nothing,
-}
-
-/// What one sync did.
-#[derive(Clone, Debug, Default)]
-pub struct SyncReport {
-    /// Objects written, changed or removed.
-    pub objects: usize,
-    /// Service ports that were rendered.
-    pub services: usize,
-    /// Service ports that differ from the last sync that succeeded.
-    pub changes: Changes,
-    /// The kernel was read and compared as a whole.
-    pub full: bool,
-    /// Objects that were not as the last sync wrote them.
-    pub repaired: usize,
-    /// Time spent in the write itself.
-    pub kernel_time: Duration,
-}
-
-/// Which Service ports changed.
-#[derive(Clone, Debug)]
-pub enum Changes {
-    /// There was no sync before: any port may have changed.
-    Unknown,
-    Ports(Vec<PortChange>),
-}
-
-/// A Service port before and after. One of the two is there.
-#[derive(Clone, Debug)]
-pub struct PortChange {
-    pub before: Option<Arc<ServicePlan>>,
-    pub after: Option<Arc<ServicePlan>>,
-}
-
-impl Default for Changes {
-    fn default() -> Self {
-        Self::Ports(Vec::new())
-    }
-}
-
-impl Changes {
-    fn between(before: Option<&Plan>, after: &Plan) -> Self {
-        match before {
-            Some(before) => Self::Ports(changed_ports(&before.services, &after.services).collect()),
-            None => Self::Unknown,
-        }
-    }
-
-    fn ports(&self) -> &[PortChange] {
-        match self {
-            Self::Unknown => &[],
-            Self::Ports(ports) => ports,
-        }
-    }
 }
 
 impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
@@ -250,12 +183,6 @@ impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
     }
 }
 
-impl PortChange {
-    fn invalidates_affinity(&self) -> bool {
-        invalidates_affinity(self.before.as_deref(), self.after.as_deref())
-    }
-}
-
 /// How many Services use each shared object.
 type SharedCounts<D> = BTreeMap<<D as Dataplane>::Key, u32>;
 
@@ -281,16 +208,6 @@ fn count_shared<D: Dataplane>(
     }
 }
 
-type PortPlans = OrdMap<PortKey, Arc<ServicePlan>>;
-
-fn changed_ports(before: &PortPlans, after: &PortPlans) -> impl Iterator<Item = PortChange> {
-    before.diff(after).map(|item| match item {
-        DiffItem::Add(_, new) => PortChange { before: None, after: Some(new.clone()) },
-        DiffItem::Remove(_, old) => PortChange { before: Some(old.clone()), after: None },
-        DiffItem::Update { old, new } => PortChange { before: Some(old.1.clone()), after: Some(new.1.clone()) },
-    })
-}
-
 /// Everything that the kernel should hold for a plan.
 pub fn render<D: Dataplane>(dataplane: &D, plan: &Plan) -> Objects<D> {
     render_counted(dataplane, plan).0
@@ -311,4 +228,11 @@ fn render_counted<D: Dataplane>(dataplane: &D, plan: &Plan) -> (Objects<D>, Shar
 /// What has to be written to make the kernel hold the plan. Reads only.
 pub fn verify<D: Dataplane>(dataplane: &D, kernel: &mut dyn Observe<D>, plan: &Plan) -> Result<Change<D>, Error> {
     Ok(Change::between(kernel.read()?, render(dataplane, plan)))
+}
+
+/// What objects lack and have too much, compared with what a plan renders to.
+pub(crate) fn compare<D: Dataplane>(dataplane: &D, held: Objects<D>, plan: &Plan) -> Difference {
+    let wanted = render(dataplane, plan);
+    let count = wanted.0.len();
+    Difference::new(count, &Change::between(held, wanted))
 }

@@ -2,9 +2,11 @@
 
 use portolan_plan::{Packet, Plan, Trace};
 
+use crate::difference::Difference;
 use crate::machine::read_foreign;
 use crate::mode::{ModeView, Rendered};
-use crate::{Change, Dataplane, Error, Objects, Observe, render};
+use crate::reconcile::{compare, render};
+use crate::{Change, Dataplane, Error, Objects, Observe};
 
 /// A mode's objects, how they are listed, and how the kernel is opened for reading.
 pub(crate) struct View<D: Dataplane> {
@@ -47,49 +49,5 @@ impl<D: Dataplane> ModeView for View<D> {
         let (before, after) = (render(&self.dataplane, before), render(&self.dataplane, after));
         let wanted = after.0.len();
         Difference::new(wanted, &Change::between(before, after))
-    }
-}
-
-/// What objects lack and have too much, compared with what a plan renders to.
-pub(crate) fn compare<D: Dataplane>(dataplane: &D, held: Objects<D>, plan: &Plan) -> Difference {
-    let wanted = render(dataplane, plan);
-    let count = wanted.0.len();
-    Difference::new(count, &Change::between(held, wanted))
-}
-
-/// What differs between two sets of objects, in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
-    /// How many objects there should be.
-    pub wanted: usize,
-    pub objects: Vec<ObjectDifference>,
-    /// One line per object, `-` and `+`.
-    pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectDifference {
-    pub object: String,
-    pub before: Option<String>,
-    pub after: Option<String>,
-}
-
-impl Difference {
-    fn new<D: Dataplane>(wanted: usize, change: &Change<D>) -> Self {
-        let added = change.added.iter().map(|(key, value)| {
-            let before = change.removed.get(key).map(ToString::to_string);
-            ObjectDifference { object: key.to_string(), before, after: Some(value.to_string()) }
-        });
-        let removed = change.removed.iter().filter(|(key, _)| !change.added.contains_key(key));
-        let removed = removed.map(|(key, value)| ObjectDifference {
-            object: key.to_string(),
-            before: Some(value.to_string()),
-            after: None,
-        });
-        Self { wanted, objects: added.chain(removed).collect(), text: change.to_string() }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
     }
 }

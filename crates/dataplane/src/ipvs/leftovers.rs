@@ -7,7 +7,7 @@ use portolan_kernel::ipset::{self, IpSets};
 use portolan_kernel::links;
 use portolan_model::Family;
 
-use super::virtual_servers;
+use super::virtual_servers::{self, VirtualServer};
 use super::{DEVICE, NAME, SetKind, SetName};
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 
@@ -48,10 +48,18 @@ impl Place for VirtualServers {
         remove_sets(&sets()?, report)
     }
 
+    fn is_busy(&self) -> bool {
+        virtual_servers::of_services().is_ok_and(|servers| connections(&servers) > 0)
+    }
+
     /// A device does not tell which families kube-proxy has programmed.
     fn serves(&self, _: Family) -> bool {
         false
     }
+}
+
+fn connections(servers: &[VirtualServer]) -> u32 {
+    servers.iter().map(|server| server.connections).sum()
 }
 
 fn looking(error: impl fmt::Display) -> RemovalError {
@@ -71,10 +79,10 @@ fn sets() -> Outcome<Vec<String>> {
 
 /// A connection through IPVS lasts only as long as its virtual server and address. Both stay until the last connection
 /// has ended, unless connections may be cut. The caller retries.
-fn remove_servers(connections: Connections) -> Outcome<Vec<String>> {
+fn remove_servers(open: Connections) -> Outcome<Vec<String>> {
     let servers = virtual_servers::of_services()?;
-    let busy: u32 = servers.iter().map(|server| server.connections).sum();
-    if busy > 0 && connections == Connections::Keep {
+    let busy = connections(&servers);
+    if busy > 0 && open == Connections::Keep {
         let reason = format!("IPVS still has {busy} connections; the device stays until they have ended");
         return Err(RemovalError::new(format!("removing {DEVICE}"), reason));
     }

@@ -16,8 +16,8 @@ use crate::mode::{ActiveMode, Mode, ModeView, Synchronize};
 use crate::place::{Owned, Place};
 use crate::tables::{self, RuleTally};
 use crate::traffic::{NoCounters, ReadTraffic};
-use crate::view::{Difference, View};
-use crate::{Error, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
+use crate::view::View;
+use crate::{Difference, Error, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
 
 pub static MODE: IpvsMode = IpvsMode;
 

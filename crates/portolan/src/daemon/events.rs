@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use portolan_dataplane::Error;
 use portolan_dataplane::mode::WatchForeignChanges;
+use portolan_dataplane::traffic::{Pair, Usage};
 use portolan_kernel::addresses::AddressMonitor;
 use portolan_kernel::signal::TerminationSignals;
 use portolan_source::Watcher;
 
-use super::traffic::Forget;
 use crate::control::Replacement;
 use crate::host;
 
@@ -31,6 +32,13 @@ pub(crate) enum Event {
     Stop,
     /// Another process has the listeners. It continues once the run loop has stopped.
     Replaced(Replacement),
+}
+
+/// Counters to delete, and where the run loop reports the result.
+#[derive(Debug)]
+pub(crate) struct Forget {
+    pub(crate) pairs: Vec<(Pair, Usage)>,
+    pub(crate) done: SyncSender<Result<(), Error>>,
 }
 
 /// How long a source waits after an error.

@@ -30,11 +30,10 @@ use crate::node_setup;
 use crate::settings::Settings;
 
 use engine::Engine;
-use events::{Event, WatchToken};
+use events::{Event, Forget, WatchToken};
 use facts::Facts;
 use leaving::Ending;
 use observers::Observers;
-use traffic::Forget;
 
 /// The first backoff after a failed sync; each further one doubles it, up to the sync period.
 const FIRST_RETRY: Duration = Duration::from_millis(100);

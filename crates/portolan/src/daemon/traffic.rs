@@ -13,15 +13,8 @@ use portolan_kernel::nftables::Count;
 use portolan_plan::{Reason, Refusal};
 use portolan_status::{Counters, ReadTraffic, Relayed, TrafficSample, Volume};
 
-use super::events::Event;
+use super::events::{Event, Forget};
 use crate::control::Published;
-
-/// Counters to delete, and where the run loop reports the result.
-#[derive(Debug)]
-pub(crate) struct Forget {
-    pub(crate) pairs: Vec<(Pair, Usage)>,
-    pub(crate) done: SyncSender<Result<(), Error>>,
-}
 
 pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>) -> ReadTraffic {
     Arc::new(move || {

@@ -10,13 +10,14 @@ use portolan_testkit::topology;
 use crate::node::Node;
 use crate::poll::until;
 
-/// Changes the mode, and waits until it is active and the objects of all other modes are gone.
+/// Changes the mode, and waits until it is active and the objects of all other modes are gone, except where open
+/// connections keep them.
 pub(crate) fn switch(node: &Node, mode: &dyn Mode, more: &str) {
     let owned = owned(node, mode);
     write_mode(node, mode, more);
     until("the mode is active", || node.get("127.0.0.1:10249", "/proxyMode").ends_with(mode.name()));
     until("the objects of other modes are gone", || {
-        node.lab.host(topology::NODE).run(|| leftovers(&owned).peers.is_empty())
+        node.lab.host(topology::NODE).run(|| leftovers(&owned).peers.iter().all(|peer| peer.place.is_busy()))
     });
     node.settle();
 }

@@ -12,13 +12,13 @@ mod kernel;
 #[path = "../scenarios/live.rs"]
 mod live;
 #[path = "../scenarios/mode.rs"]
+#[expect(dead_code, reason = "goldens and kernels in memory are for the host")]
 mod mode;
 mod modes;
 #[path = "../daemon/node.rs"]
 #[expect(dead_code, reason = "the tests of the daemon on the host use more")]
 mod node;
 #[path = "../../../dataplane/tests/dataplane/play.rs"]
-#[expect(dead_code, reason = "kernels in memory are for the host")]
 mod play;
 #[path = "../daemon/poll.rs"]
 mod poll;

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use socket2::Socket;
@@ -14,6 +15,8 @@ use super::host::Host;
 use crate::packet::Protocol;
 
 const BACKLOG: i32 = 128;
+const BIND_WITHIN: Duration = Duration::from_secs(5);
+const BIND_PAUSE: Duration = Duration::from_millis(5);
 
 /// The servers of a lab; they end when this is dropped.
 pub(super) struct Servers {
@@ -56,13 +59,30 @@ fn start(host: &Host, address: SocketAddr, protocol: Protocol, stop: Watcher) ->
     let name = host.name();
     let socket = host.socket(address, protocol)?;
     socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
+    bind(&socket, address, protocol)?;
     socket.set_nonblocking(true)?;
     if protocol == Protocol::Udp {
         spawn(move || answer_datagrams(name, &UdpSocket::from(socket), &stop))
     } else {
-        socket.listen(BACKLOG)?;
         spawn(move || accept_connections(name, &socket, &stop))
+    }
+}
+
+/// A program that another thread is starting holds a copy of every descriptor until it runs, also of a server that has
+/// ended. So an address in use is tried again for a while.
+fn bind(socket: &Socket, address: SocketAddr, protocol: Protocol) -> io::Result<()> {
+    let deadline = Instant::now() + BIND_WITHIN;
+    let mut is_bound = false;
+    loop {
+        let bound = if is_bound { Ok(()) } else { socket.bind(&address.into()) };
+        is_bound |= bound.is_ok();
+        let listens = bound.and_then(|()| if protocol == Protocol::Udp { Ok(()) } else { socket.listen(BACKLOG) });
+        match listens {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                thread::sleep(BIND_PAUSE);
+            }
+            other => return other,
+        }
     }
 }
 

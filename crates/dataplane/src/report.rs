@@ -1,0 +1,89 @@
+//! What a sync may assume, and what it did.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use portolan_model::{DiffItem, OrdMap};
+use portolan_plan::{Plan, PortKey, ServicePlan, invalidates_affinity};
+
+/// What a sync may assume about the kernel without reading all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// It holds what the last sync wrote. Foreign changes are notified.
+    #[default]
+    Memory,
+    /// It holds what the last sync wrote if its generation counter shows no foreign commit since.
+    Generation,
+    /// It is read and compared as a whole.
+    Nothing,
+}
+
+/// What one sync did.
+#[derive(Clone, Debug, Default)]
+pub struct SyncReport {
+    /// Objects written, changed or removed.
+    pub objects: usize,
+    /// Service ports that were rendered.
+    pub services: usize,
+    /// Service ports that differ from the last sync that succeeded.
+    pub changes: Changes,
+    /// The kernel was read and compared as a whole.
+    pub full: bool,
+    /// Objects that were not as the last sync wrote them.
+    pub repaired: usize,
+    /// Time spent in the write itself.
+    pub kernel_time: Duration,
+}
+
+/// Which Service ports changed.
+#[derive(Clone, Debug)]
+pub enum Changes {
+    /// There was no sync before: any port may have changed.
+    Unknown,
+    Ports(Vec<PortChange>),
+}
+
+/// A Service port before and after. One of the two is there.
+#[derive(Clone, Debug)]
+pub struct PortChange {
+    pub before: Option<Arc<ServicePlan>>,
+    pub after: Option<Arc<ServicePlan>>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self::Ports(Vec::new())
+    }
+}
+
+impl Changes {
+    pub(crate) fn between(before: Option<&Plan>, after: &Plan) -> Self {
+        match before {
+            Some(before) => Self::Ports(changed_ports(&before.services, &after.services).collect()),
+            None => Self::Unknown,
+        }
+    }
+
+    pub(crate) fn ports(&self) -> &[PortChange] {
+        match self {
+            Self::Unknown => &[],
+            Self::Ports(ports) => ports,
+        }
+    }
+}
+
+impl PortChange {
+    pub(crate) fn invalidates_affinity(&self) -> bool {
+        invalidates_affinity(self.before.as_deref(), self.after.as_deref())
+    }
+}
+
+type PortPlans = OrdMap<PortKey, Arc<ServicePlan>>;
+
+fn changed_ports(before: &PortPlans, after: &PortPlans) -> impl Iterator<Item = PortChange> {
+    before.diff(after).map(|item| match item {
+        DiffItem::Add(_, new) => PortChange { before: None, after: Some(new.clone()) },
+        DiffItem::Remove(_, old) => PortChange { before: Some(old.clone()), after: None },
+        DiffItem::Update { old, new } => PortChange { before: Some(old.1.clone()), after: Some(new.1.clone()) },
+    })
+}
