@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, parser::ValueSource};
 
 use crate::fields::Use;
-use crate::flags::Flag;
+use crate::flag::Flag;
 use crate::notice::{Errors, Notice};
 use crate::value::{Kind, Value};
 

@@ -1,27 +1,9 @@
 //! Every flag of kube-proxy. Most set a field of the file and are described there.
 
-use crate::fields::{Field, Use};
+use crate::fields::Use;
+use crate::flag::{Flag, alone, hidden, overrides, sets};
 use crate::removed::REMOVED;
-use crate::value::{Kind, Value};
-
-pub struct Flag {
-    pub name: &'static str,
-    pub target: Target,
-    /// If it differs from that of the field.
-    pub(crate) default: Option<&'static str>,
-    pub short: Option<char>,
-    /// Omitted from --help; deprecated.
-    pub is_hidden: bool,
-}
-
-pub enum Target {
-    /// Sets a field of the file; ignored if there is a file.
-    Field(&'static str),
-    /// Overrides a field of the file.
-    Override(&'static str),
-    /// Has no field in the file.
-    Alone { kind: Kind, default: &'static str, used: Use, sample: &'static str },
-}
+use crate::value::Kind;
 
 impl Flag {
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -32,68 +14,6 @@ impl Flag {
     pub fn all() -> impl Iterator<Item = &'static Self> {
         FLAGS.iter().chain(REMOVED)
     }
-
-    pub fn field(&self) -> Option<&'static Field> {
-        match self.target {
-            Target::Field(path) | Target::Override(path) => Field::named(path),
-            Target::Alone { .. } => None,
-        }
-    }
-
-    pub fn kind(&self) -> Kind {
-        match (&self.target, self.field()) {
-            (Target::Alone { kind, .. }, _) => *kind,
-            (_, field) => field.expect("a test looks up every flag's field").kind,
-        }
-    }
-
-    pub fn default_text(&self) -> &'static str {
-        match (&self.target, self.default, self.field()) {
-            (Target::Alone { default, .. }, _, _) => default,
-            (_, Some(default), _) => default,
-            (_, None, field) => field.expect("a test looks up every flag's field").default,
-        }
-    }
-
-    pub fn default_value(&self) -> Value {
-        Value::parse(self.kind(), self.default_text()).expect("a test parses every default")
-    }
-
-    pub fn used(&self) -> Use {
-        match (&self.target, self.field()) {
-            (Target::Alone { used, .. }, _) => *used,
-            (_, field) => field.expect("a test looks up every flag's field").used,
-        }
-    }
-
-    pub fn sample(&self) -> &'static str {
-        match (&self.target, self.field()) {
-            (Target::Alone { sample, .. }, _) => sample,
-            (_, field) => field.expect("a test looks up every flag's field").sample,
-        }
-    }
-}
-
-const fn sets(name: &'static str, path: &'static str) -> Flag {
-    Flag { name, target: Target::Field(path), default: None, short: None, is_hidden: false }
-}
-
-const fn overrides(name: &'static str, path: &'static str) -> Flag {
-    Flag { name, target: Target::Override(path), default: None, short: None, is_hidden: false }
-}
-
-const fn alone(name: &'static str, kind: Kind, default: &'static str, used: Use, sample: &'static str) -> Flag {
-    Flag { name, target: Target::Alone { kind, default, used, sample }, default: None, short: None, is_hidden: false }
-}
-
-pub(crate) const fn hidden(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    used: Use,
-    sample: &'static str,
-) -> Flag {
-    Flag { is_hidden: true, ..alone(name, kind, default, used, sample) }
 }
 
 /// In the order of `kube-proxy --help`.
@@ -207,6 +127,8 @@ pub const FLAGS: &[Flag] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flag::Target;
+    use crate::value::Value;
 
     #[test]
     fn every_flag_has_a_kind_a_default_and_a_sample_that_differs() {

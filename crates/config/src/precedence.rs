@@ -6,12 +6,13 @@ use crate::arguments::Given;
 use crate::check::check;
 use crate::decode::decode;
 use crate::document::{Document, Place, Values};
-use crate::flags::Target;
+use crate::flag::Target;
 use crate::gates;
 use crate::lenient::parse_address;
 use crate::mode::ConfiguredMode;
 use crate::notice::{Errors, Notice};
 use crate::sanity;
+use crate::span::Span;
 use crate::value::Value;
 
 /// A configuration that has passed all checks, and its notices.
@@ -36,7 +37,7 @@ pub fn from_flags(given: &Given) -> Result<Read, Errors> {
     }
     apply_mode(&mut values);
     // With flags, the minimum interval of ipvs mode is that of iptables mode; with a file it is 0.
-    let overriding = [("ipvs.minSyncPeriod", Value::Duration(crate::Span(1_000_000_000)))];
+    let overriding = [("ipvs.minSyncPeriod", Value::Duration(Span(1_000_000_000)))];
     let mut document = Document::complete("", &values, &overriding);
     let serves_health = apply_port(&mut document, given, "healthz-port", "healthzBindAddress");
     let serves_metrics = apply_port(&mut document, given, "metrics-port", "metricsBindAddress");

@@ -2,7 +2,7 @@
 //! without effect.
 
 use crate::fields::Use;
-use crate::flags::{Flag, Target, hidden};
+use crate::flag::{Flag, Target, hidden};
 use crate::value::Kind::{self, Boolean, Duration, Integer, Text};
 
 const KLOG: Use = Use::None("removed in Kubernetes 1.26: the log is written to standard error");

@@ -11,6 +11,7 @@ mod forward;
 mod hosts;
 mod limit;
 mod metrics;
+mod metrics_page;
 mod published;
 mod random;
 mod resolve;

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use portolan_model::{Family, OrdSet, Protocol, ServiceName};
 
-use crate::Plan;
 use crate::node::NodePlan;
 use crate::service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 
@@ -84,15 +83,6 @@ impl Claims {
             .range(first..)
             .take_while(|claim| matches!(claim.address, FrontendAddress::Vip(other, _) if other == address))
             .any(|claim| is_meant(claim.kind))
-    }
-}
-
-impl Plan {
-    /// Whether the address is used by Services alone, so that its other ports are refused. In ipvs mode all Service
-    /// addresses are local to the node, and such a packet would otherwise reach a process of the node.
-    pub fn owns_address(&self, address: IpAddr) -> bool {
-        let bound = self.node.limits.virtual_servers && !self.node.owns(address);
-        self.claims.any_at(address, |kind| kind.owns_address() || bound)
     }
 }
 

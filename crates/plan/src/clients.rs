@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use portolan_model::{Family, Protocol};
 
 use crate::claims::Claim;
+use crate::plan::Plan;
 use crate::service::{Endpoint, FrontendAddress, ServicePlan};
-use crate::{Origin, Plan};
+use crate::verdict::Origin;
 
 /// An affinity entry of the kernel: this client connected to this destination and was assigned this endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

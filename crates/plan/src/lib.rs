@@ -14,17 +14,12 @@ mod flows;
 mod frontends;
 mod health;
 mod node;
+mod plan;
 mod pools;
 mod service;
 mod topology;
 mod trace;
 mod verdict;
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use changed::changed_services;
-use portolan_model::{Family, OrdMap, ServiceName, Snapshot};
 
 pub use claims::{Claim, Claims};
 pub use clients::{ClientChoice, invalidates_affinity};
@@ -32,135 +27,7 @@ pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
+pub use plan::{Plan, plan};
 pub use service::{Conflict, Endpoint, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 pub use trace::{Candidate, Fate, Packet, Step, Trace, trace};
 pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};
-
-/// Everything decided for one node. Cheap to clone; Services that did not change keep their `Arc` from plan to plan.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    pub node: Arc<NodePlan>,
-    pub services: OrdMap<PortKey, Arc<ServicePlan>>,
-    /// All claims to addresses and ports; of several claims to the same one, the first wins.
-    pub claims: Claims,
-    /// The health checks that this node answers, for each family of a Service.
-    pub health_checks: OrdMap<(ServiceName, Family), HealthCheck>,
-    /// The number of endpoints of all Service ports.
-    endpoints: usize,
-    /// The snapshot behind this plan, to find what the next snapshot changes.
-    facts: Snapshot,
-}
-
-impl Plan {
-    pub fn facts(&self) -> &Snapshot {
-        &self.facts
-    }
-}
-
-/// Two plans are equal if their decisions are; the snapshots may differ in what does not matter.
-impl PartialEq for Plan {
-    fn eq(&self, other: &Self) -> bool {
-        self.node == other.node
-            && self.services == other.services
-            && self.claims == other.claims
-            && self.health_checks == other.health_checks
-    }
-}
-
-/// Plans what the snapshot changes against the previous plan, and keeps the rest.
-pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
-    let mut node = NodePlan::decide(snapshot, config);
-    node.is_large = previous.node.is_large;
-    let changed = match node.treats_services_like(&previous.node) {
-        true => changed_services(&previous.facts, snapshot),
-        false => all_services(previous, snapshot),
-    };
-    let node = if node == *previous.node { previous.node.clone() } else { Arc::new(node) };
-    let mut next = Plan { node, facts: snapshot.clone(), ..previous.clone() };
-    next.replan(&changed);
-    next.measure();
-    next
-}
-
-/// The same threshold as kube-proxy.
-const LARGE: usize = 1000;
-
-impl Plan {
-    fn replan(&mut self, changed: &BTreeSet<ServiceName>) {
-        let mut rivals = BTreeSet::new();
-        let mut decided = BTreeMap::new();
-        for name in changed {
-            let ports = decide::decide(name, &self.facts, &self.node);
-            self.update_claims(name, &ports, &mut rivals);
-            self.check_again(name);
-            decided.insert(name.clone(), ports);
-        }
-        for name in rivals.difference(changed) {
-            decided.insert(name.clone(), decide::decide(name, &self.facts, &self.node));
-        }
-        for (name, ports) in decided {
-            self.replace(&name, ports);
-        }
-    }
-
-    /// Replaces the claims of a Service, and collects every other Service that this affects.
-    fn update_claims(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
-        let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
-        for claim in old {
-            self.claims.remove(&claim);
-            rivals.extend(self.claims.rivals(&claim, &self.node));
-        }
-        for claim in ports.iter().flat_map(ServicePlan::claims) {
-            rivals.extend(self.claims.rivals(&claim, &self.node));
-            self.claims.insert(claim);
-        }
-    }
-
-    fn check_again(&mut self, name: &ServiceName) {
-        for family in Family::BOTH {
-            let key = (name.clone(), family);
-            match health::decide(name, family, &self.facts, &self.node) {
-                Some(check) if self.health_checks.get(&key) == Some(&check) => {}
-                Some(check) => _ = self.health_checks.insert(key, check),
-                None => _ = self.health_checks.remove(&key),
-            }
-        }
-    }
-
-    fn measure(&mut self) {
-        let is_large = self.endpoints > LARGE;
-        if is_large != self.node.is_large {
-            self.node = Arc::new(NodePlan { is_large, ..(*self.node).clone() });
-        }
-    }
-
-    fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
-        let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
-        for mut port in ports {
-            port.drop_lost_frontends(&self.claims, &self.node);
-            stale.remove(&port.key);
-            self.put(port);
-        }
-        for key in stale {
-            self.endpoints -= self.services.remove(&key).map_or(0, |port| port.n_endpoints());
-        }
-    }
-
-    /// Keeps the old `Arc` when the decision is the same, so that nothing downstream sees a change.
-    fn put(&mut self, port: ServicePlan) {
-        if self.services.get(&port.key).is_none_or(|old| **old != port) {
-            self.endpoints += port.n_endpoints();
-            let old = self.services.insert(port.key.clone(), Arc::new(port));
-            self.endpoints -= old.map_or(0, |port| port.n_endpoints());
-        }
-    }
-
-    /// The plans of all ports of one Service, both families.
-    pub fn port_plans(&self, name: &ServiceName) -> impl Iterator<Item = (&PortKey, &Arc<ServicePlan>)> {
-        self.services.range(PortKey::first_of(name)..).take_while(move |(key, _)| key.name.service == *name)
-    }
-}
-
-fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {
-    previous.facts.services.keys().chain(snapshot.services.keys()).cloned().collect()
-}

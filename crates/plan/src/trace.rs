@@ -8,9 +8,9 @@ use portolan_model::{Family, Protocol};
 
 use crate::claims::Claim;
 use crate::node::NodePlan;
-use crate::service::{Endpoint, Frontend};
+use crate::plan::Plan;
+use crate::service::{Endpoint, Frontend, PortKey};
 use crate::verdict::{Origin, Reason, Refusal, Verdict};
-use crate::{Plan, PortKey};
 
 /// The first packet of a connection, as it reaches the node.
 #[derive(Clone, Debug, PartialEq, Eq)]

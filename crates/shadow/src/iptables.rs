@@ -6,7 +6,7 @@ use portolan_dataplane::walk::{BaseChain, Branch, Hook, Rules, Site, Verdict};
 use portolan_model::Family;
 use portolan_plan::FrontendAddress;
 
-use crate::peer::{Frontends, PeerFrontend};
+use crate::frontends::{Frontends, PeerFrontend};
 
 #[derive(Default)]
 pub(crate) struct Iptables(pub(crate) RuleBook);

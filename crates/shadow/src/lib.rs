@@ -8,6 +8,7 @@
 mod behaviour;
 mod compare;
 mod expected;
+mod frontends;
 mod iptables;
 mod nftables;
 mod peer;

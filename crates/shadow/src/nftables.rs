@@ -8,7 +8,7 @@ use portolan_kernel::nftables::{Element, ElementData, Nftables as Handle, TableF
 use portolan_model::{Family, Protocol};
 use portolan_plan::FrontendAddress;
 
-use crate::peer::{Frontends, PeerFrontend};
+use crate::frontends::{Frontends, PeerFrontend};
 
 const TABLE: &str = "kube-proxy";
 

@@ -4,28 +4,14 @@ use std::io;
 use std::process::Command;
 
 use portolan_dataplane::peers::{self, Peer, Variant};
-use portolan_dataplane::walk::{End, NoRules, Rules, walk};
-use portolan_model::{Family, Protocol};
-use portolan_plan::{FrontendAddress, NodePlan, Packet};
+use portolan_dataplane::walk::{End, NoRules, walk};
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet};
 
 use crate::behaviour::{Behaviour, Choice};
+use crate::frontends::{Frontends, PeerFrontend};
 use crate::iptables::Iptables;
 use crate::nftables;
-
-/// An address that kube-proxy's rules name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PeerFrontend {
-    pub(crate) family: Family,
-    pub(crate) address: FrontendAddress,
-    pub(crate) protocol: Protocol,
-    /// The Service, as far as the rules show it.
-    pub(crate) service: String,
-}
-
-/// Rules that also list the addresses that they name.
-pub(crate) trait Frontends: Rules {
-    fn frontends(&self) -> Vec<PeerFrontend>;
-}
 
 /// Everything that kube-proxy has programmed, ready to be run.
 pub struct PeerRules {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use portolan_plan::Plan;
 
+use crate::compare::compare;
+use crate::peer::{ReadError, read_peer};
 use crate::report::{Line, Report};
-use crate::{ReadError, compare, read_peer};
 
 /// What `portolan proxy --shadow` keeps from one comparison to the next.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::traffic::Counters;
+use crate::counters::Counters;
 
 #[derive(Debug)]
 pub(crate) struct Fold<Key> {
@@ -79,7 +79,7 @@ fn busy<Key: Ord>(sample: Vec<(Key, Counters)>) -> BTreeMap<Key, Counters> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Volume;
+    use crate::counters::Volume;
 
     fn connections(connections: u64) -> Counters {
         let volume = Volume { packets: connections, bytes: connections };

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counters;
 mod fold;
 mod health;
 mod healthz;
@@ -33,13 +34,14 @@ use page_server::PageServer;
 use pages::Site;
 
 pub use clock::{Clock, Moment};
+pub use counters::{Counters, Relayed, Volume};
 pub use health::Health;
 pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
 pub use node_ports::HealthCheckFailure;
 pub use page_server::Listen;
 pub use pages::{Pages, SetVerbosity};
 pub use plain::{PlainServer, Respond};
-pub use traffic::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
+pub use traffic::{ReadTraffic, TrafficLimits, TrafficSample};
 
 /// The settings that are fixed at startup.
 pub struct Options {

@@ -4,8 +4,10 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::scenario::MODES;
 use crate::topology;
+
+/// The sections with golden text: the modes of the dataplane.
+pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
 
 /// A packet and its expected fate.
 #[derive(Clone, Debug, PartialEq, Eq)]

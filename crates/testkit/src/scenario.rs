@@ -22,10 +22,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::packet::PacketLine;
-
-/// The sections with golden text: the modes of the dataplane.
-pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
+use crate::packet::{MODES, PacketLine};
 
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {

@@ -3,6 +3,7 @@
 //! Both are read into a [`DnsDocument`]: plain values that are validated later.
 
 mod corefile;
+mod directive;
 mod plugins;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,27 @@
 //! The CoreDNS plugins of kubeadm's Corefile, and others with an equivalent here.
 
-use super::corefile::{Directive, Reader};
+use super::DnsDocument;
+use super::directive::Directive;
+use crate::notice::Notice;
 use crate::span::parse_duration;
+
+pub(super) struct Reader<'a> {
+    pub(super) file: &'a str,
+    pub(super) document: DnsDocument,
+    pub(super) notices: Vec<Notice>,
+}
+
+impl Reader<'_> {
+    fn unsupported(&mut self, directive: &Directive, why: &str) {
+        let (file, line, words) = (self.file, directive.line, directive.words.join(" "));
+        self.notices.push(Notice::warning(format!("{file}:{line}: {words}: {why}")));
+    }
+
+    fn redundant(&mut self, directive: &Directive, why: &str) {
+        let (file, line, words) = (self.file, directive.line, directive.words.join(" "));
+        self.notices.push(Notice::info(format!("{file}:{line}: {words}: {why}")));
+    }
+}
 
 pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive) {
     match plugin.name() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{Expression, Policy, Verdict as Code};
 
 use super::rule::{Step, run_rule};
+use super::table::{OnError, Rule, Table, Unsupported};
 use super::text::rule_text;
-use super::{OnError, Rule, Table, Unsupported};
 use crate::walk::{Branch, Met, Site, Verdict};
 
 /// The kernel's limit of jumps within jumps.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use portolan_kernel::nftables::{ConntrackKey, FibAddress, MetaKey, PayloadBase};
 use portolan_model::Family;
 
-use super::Unsupported;
+use super::table::Unsupported;
 use crate::walk::{Branch, Hook, Site};
 
 /// A value to load, as far as it is known.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{HookPoint, ListedBase, ListedChain, Nftables as Handle, TableFamily};
 use portolan_model::Family;
 
-use super::{Base, Chain, OnError, Rule, Set, Table};
+use super::sets::Set;
+use super::table::{Base, Chain, OnError, Rule, Table};
 use crate::walk::{ChainKind, Hook};
 
 /// What is read of sets that packets fill.

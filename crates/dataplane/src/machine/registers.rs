@@ -2,8 +2,8 @@
 
 use portolan_kernel::nftables::Register;
 
-use super::Unsupported;
 use super::load::OtherInterface;
+use super::table::Unsupported;
 
 const BYTES: usize = 64;
 const WORD: usize = 4;

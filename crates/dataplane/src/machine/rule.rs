@@ -7,7 +7,7 @@ use portolan_model::Family;
 
 use super::load::{self, LOOPBACK_INDEX, LOOPBACK_NAME, Loaded, OtherInterface};
 use super::registers::Registers;
-use super::{OnError, Table, Unsupported};
+use super::table::{OnError, Table, Unsupported};
 use crate::walk::{Branch, Site, Verdict};
 
 /// What one rule does with one branch.

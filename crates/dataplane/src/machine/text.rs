@@ -9,7 +9,8 @@ use portolan_kernel::nftables::{
 };
 use portolan_model::Protocol;
 
-use super::{Rule, Set, Table};
+use super::sets::Set;
+use super::table::{Rule, Table};
 
 /// Sets that belong to one rule have such names.
 const ANONYMOUS: &str = "__";

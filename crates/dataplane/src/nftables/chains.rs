@@ -8,8 +8,8 @@ use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
 
 use super::Nftables;
 use super::fields::{Field, NODE_PORT, VIP};
-use super::objects::Chain;
-use super::routes::standing_chains;
+use super::objects::{Chain, Named, regular};
+use super::routes::{refusal_name, standing_chains};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
 
@@ -23,8 +23,6 @@ const LEARN_PRIORITY: i32 = -90;
 const GUARD: i32 = -300;
 const MASQUERADE: i32 = 100;
 const COUNT_PRIORITY: i32 = 0;
-
-pub(super) type Named = (Arc<str>, Chain);
 
 pub(super) fn node_chains(family: Family, plan: &FamilyPlan, mode: &Nftables) -> Vec<Named> {
     let mut chains: Vec<Named> = Refusal::ALL.map(|refusal| refusal_chain(family, refusal)).into();
@@ -89,10 +87,6 @@ fn masquerade_rules(family: Family, mark: u32) -> Vec<Rule> {
     ]
 }
 
-pub(super) fn refusal_name(refusal: Refusal) -> Arc<str> {
-    refusal.to_string().replace(' ', "-").into()
-}
-
 /// Each refusal has a chain of its own, so that a listing and a trace show the reason.
 fn refusal_chain(family: Family, refusal: Refusal) -> Named {
     let last = match refusal {
@@ -150,10 +144,6 @@ pub(super) fn learner(family: Family, seconds: u32) -> Named {
 
 pub(super) fn learner_name(seconds: u32) -> Arc<str> {
     format!("learn-{seconds}").into()
-}
-
-pub(super) fn regular(rules: Vec<Rule>) -> Chain {
-    Chain { hook: None, rules }
 }
 
 fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use portolan_kernel::nftables::{Element, ElementData};
 use portolan_model::{Family, Protocol};
 
+use super::bytes::{Bytes, Reader};
 use super::dispatch_key::{DispatchKey, PADDING};
-use super::elements::{Bytes, ElementKey, Reader};
+use super::elements::ElementKey;
 use super::objects::Value;
 use super::sets::{Data, SetName};
 

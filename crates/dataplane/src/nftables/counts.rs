@@ -8,8 +8,8 @@ use portolan_plan::Refusal;
 
 use super::TABLE;
 use super::apply::NftablesKernel;
-use super::chains::refusal_name;
-use super::elements::{Bytes, Reader};
+use super::bytes::{Bytes, Reader};
+use super::routes::refusal_name;
 use super::sets::{COUNTED_SIZE, SetName};
 use crate::Error;
 use crate::traffic::{CountTraffic, Counts, Pair, Usage};

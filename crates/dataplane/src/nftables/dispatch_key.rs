@@ -8,7 +8,7 @@ use std::fmt;
 
 use portolan_plan::{Refusal, Route, Routes, Verdict};
 
-use super::elements::{Bytes, Reader};
+use super::bytes::{Bytes, Reader};
 use super::kinds::Kind;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,6 +9,7 @@
 //! ```
 
 mod apply;
+mod bytes;
 mod chains;
 mod cleanup;
 mod codec;

@@ -55,6 +55,13 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
+pub(super) type Named = (Arc<str>, Chain);
+
+/// A chain without a hook.
+pub(super) fn regular(rules: Vec<Rule>) -> Chain {
+    Chain { hook: None, rules }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use portolan_model::Family;
 use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
 
-use super::chains::{Named, refusal_name, regular};
 use super::dispatch_key::{DispatchKey, Flags};
 use super::fields::{Draw, Field, NODE_PORT, VIP};
+use super::objects::{Named, regular};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
 
@@ -155,6 +155,10 @@ impl Shape<'_> {
     fn pool_rules(&self, pool: Pool) -> Vec<Rule> {
         pool_rules(self.family, self.flags, pool, self.size(pool) as u32)
     }
+}
+
+pub(super) fn refusal_name(refusal: Refusal) -> Arc<str> {
+    refusal.to_string().replace(' ', "-").into()
 }
 
 /// Pool chains of up to this many endpoints always exist. A new one would make the kernel look at every element of the map of

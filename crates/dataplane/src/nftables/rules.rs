@@ -8,8 +8,8 @@ use portolan_kernel::nftables::{
 };
 use portolan_model::{Family, IpNet};
 
+use super::bytes::octets;
 use super::dispatch_key::PADDING;
-use super::elements::octets;
 use super::fields::{Draw, ENDPOINT, Field, VIP, join, load_from};
 use super::sets::{PAIR, SetName};
 

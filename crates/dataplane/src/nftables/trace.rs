@@ -6,9 +6,9 @@ use portolan_kernel::nftables::{ChainKind as KernelKind, Element, Expression, Po
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Reason, Refusal, Step, Trace};
 
-use super::chains::refusal_name;
 use super::codec::{decode, encode};
 use super::objects::{Chain, Key, Value, verdict_text};
+use super::routes::refusal_name;
 use super::sets::{Data, SetName};
 use super::{Nftables, TABLE};
 use crate::machine::{self, Base, OnError, Rule, Ruleset, Set, Table, chain_place};

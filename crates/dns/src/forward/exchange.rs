@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::ForwardConfig;
+use super::config::ForwardConfig;
 use crate::cache::Key;
 use crate::random::random_bytes;
 use crate::wire::{CLASS_IN, HEADER, Reply, ReplyError, flag, kind};

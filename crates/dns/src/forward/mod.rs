@@ -1,67 +1,20 @@
 //! Forwards queries for names outside the cluster to upstream servers.
 
+mod config;
 mod exchange;
 mod upstream;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::cache::Key;
-use crate::metrics::ForwardCounts;
 use crate::random::Turns;
 use crate::wire::{Name, Rcode, Reply};
 
-pub(crate) use upstream::Upstream;
+use upstream::{ForwardCounts, Upstream};
 
-/// Which upstream servers are used for which names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardConfig {
-    /// The longest matching suffix wins; the root matches every name.
-    pub routes: Vec<RouteConfig>,
-    /// The number of concurrent queries; more are refused.
-    pub max_concurrent: usize,
-    /// The time for one query, over all upstreams.
-    pub deadline: Duration,
-    /// The time for one upstream to answer.
-    pub server_timeout: Duration,
-    /// Consecutive failures after which an upstream is used only as a last resort, until it answers a probe.
-    pub max_fails: u32,
-    /// Whether names are sent in random case, which a spoofed answer would have to guess.
-    pub random_case: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteConfig {
-    pub suffix: Name,
-    pub upstreams: Vec<SocketAddr>,
-    pub policy: Policy,
-    /// Use TCP from the start.
-    pub force_tcp: bool,
-}
-
-/// Which of several upstreams is used first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    #[default]
-    Random,
-    RoundRobin,
-    Sequential,
-}
-
-impl Default for ForwardConfig {
-    fn default() -> Self {
-        Self {
-            routes: Vec::new(),
-            max_concurrent: 1000,
-            deadline: Duration::from_secs(5),
-            server_timeout: Duration::from_secs(2),
-            max_fails: 2,
-            random_case: true,
-        }
-    }
-}
+pub use config::{ForwardConfig, Policy, RouteConfig};
 
 #[derive(Debug)]
 pub struct Forwarder {

@@ -1,13 +1,16 @@
-//! One upstream server and its health.
+//! One upstream server and its health, and the metrics of all.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{ForwardConfig, exchange};
+use super::config::ForwardConfig;
+use super::exchange;
 use crate::cache::Key;
-use crate::wire::{Name, kind};
+use crate::metrics::Histogram;
+use crate::wire::{Name, Reply, kind};
 
 /// The interval between probes of an upstream that is down.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -49,5 +52,21 @@ impl Upstream {
             }
         }
         tracing::info!("upstream DNS server {} answers again", self.address);
+    }
+}
+
+/// Metrics of the upstreams.
+#[derive(Debug, Default)]
+pub(crate) struct ForwardCounts {
+    pub(crate) rejected: AtomicU64,
+    pub(crate) durations: Mutex<BTreeMap<(String, String), Histogram>>,
+}
+
+impl ForwardCounts {
+    pub(crate) fn observe(&self, upstream: &Upstream, reply: Option<&Reply>, time: Duration) {
+        let rcode = reply.map_or("SERVFAIL", |reply| reply.rcode().name());
+        let key = (upstream.address.to_string(), rcode.to_owned());
+        let mut durations = self.durations.lock().unwrap_or_else(PoisonError::into_inner);
+        durations.entry(key).or_default().observe_time(time);
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::count;
 use crate::wire::{Rcode, kind};
 
 /// Record types that are counted separately; all others are counted together.
@@ -123,4 +122,9 @@ impl Counts {
         self.request_sizes[usize::from(request.is_tcp)].observe_size(request.size);
         self.response_sizes[usize::from(request.is_tcp)].observe_size(size);
     }
+}
+
+/// Increments a counter.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }

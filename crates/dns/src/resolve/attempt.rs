@@ -3,10 +3,12 @@
 
 use std::time::Instant;
 
-use super::{Client, Resolver, key};
+use super::client::Client;
+use super::config::Config;
 use crate::answer::{Outcome, answer};
-use crate::cache::Hit;
-use crate::metrics::count;
+use crate::cache::{Cache, Hit, Key};
+use crate::forward::Forwarder;
+use crate::metrics::{Metrics, count};
 use crate::wire::{Builder, Name, Query, Rcode, Section, flag};
 use crate::zone::{Zone, reverse_zones};
 
@@ -17,7 +19,10 @@ pub(super) enum Step {
 }
 
 pub(super) struct Attempt<'a> {
-    pub(super) resolver: &'a Resolver,
+    pub(super) config: &'a Config,
+    pub(super) forwarder: Option<&'a Forwarder>,
+    pub(super) cache: &'a Cache,
+    pub(super) metrics: &'a Metrics,
     pub(super) zone: Option<&'a Zone>,
     pub(super) query: &'a Query<'a>,
     pub(super) client: Client,
@@ -32,7 +37,7 @@ impl Attempt<'_> {
     pub(super) fn answer(&self, out: &mut Vec<u8>) -> Step {
         let name = &self.query.name;
         let mut builder = self.builder(out);
-        if self.resolver.config.hosts.answer(name, self.query.kind, &mut builder) {
+        if self.config.hosts.answer(name, self.query.kind, &mut builder) {
             return done(builder);
         }
         let Some(zone) = self.zone else { return self.before_the_first_sync(builder) };
@@ -49,7 +54,7 @@ impl Attempt<'_> {
 
     pub(super) fn builder<'a>(&self, out: &'a mut Vec<u8>) -> Builder<'a> {
         let mut builder = Builder::new(self.query, self.limit, out);
-        if self.resolver.forwarder.is_some() {
+        if self.forwarder.is_some() {
             builder.set(flag::RECURSION_AVAILABLE);
         }
         builder
@@ -63,7 +68,7 @@ impl Attempt<'_> {
 
     /// Before the first sync, a name in our zones may well exist: the answer is SERVFAIL, not NXDOMAIN.
     fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
-        let config = &self.resolver.config.zone;
+        let config = &self.config.zone;
         let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
         if own.any(|zone| self.query.name.is_within(zone)) {
             builder.rcode(Rcode::SERVER_FAILURE);
@@ -78,7 +83,7 @@ impl Attempt<'_> {
     }
 
     fn forward_or_refuse(&self, name: &Name, mut builder: Builder<'_>) -> Step {
-        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(name));
+        let has_route = self.forwarder.is_some_and(|forwarder| forwarder.has_route(name));
         if !has_route {
             builder.rcode(Rcode::REFUSED);
             return done(builder);
@@ -94,7 +99,7 @@ impl Attempt<'_> {
 
     /// Writes the alias, and the records of its target if there is an upstream for them.
     pub(super) fn alias(&self, target: &Name, mut builder: Builder<'_>) -> Step {
-        let has_route = self.resolver.forwarder.as_ref().is_some_and(|forwarder| forwarder.has_route(target));
+        let has_route = self.forwarder.is_some_and(|forwarder| forwarder.has_route(target));
         if self.query.kind == crate::wire::kind::CNAME || !has_route {
             return done(builder);
         }
@@ -118,14 +123,13 @@ impl Attempt<'_> {
         if let Some((_, hit)) = self.known.iter().find(|(known, _)| known == name) {
             return Some(hit.clone());
         }
-        let hit = self.resolver.cache.get(&key(self.query, *name), self.now);
-        let metrics = &self.resolver.metrics;
-        count(if hit.is_some() { &metrics.cache_hits } else { &metrics.cache_misses });
+        let hit = self.cache.get(&key(self.query, *name), self.now);
+        count(if hit.is_some() { &self.metrics.cache_hits } else { &self.metrics.cache_misses });
         hit
     }
 
     pub(super) fn write_cname(&self, target: &Name, builder: &mut Builder<'_>) {
-        let ttl = self.resolver.config.zone.ttl;
+        let ttl = self.config.zone.ttl;
         builder.record(Section::Answer, self.query.name.as_bytes(), crate::wire::kind::CNAME, ttl, target.into());
     }
 }
@@ -134,4 +138,9 @@ pub(super) fn done(builder: Builder<'_>) -> Step {
     let rcode = builder.current_rcode();
     builder.finish();
     Step::Done(rcode)
+}
+
+pub(super) fn key(query: &Query<'_>, name: Name) -> Key {
+    let unchecked = query.flags & flag::CHECKING_DISABLED != 0;
+    Key { name, kind: query.kind, wants_dnssec: query.wants_dnssec(), unchecked }
 }

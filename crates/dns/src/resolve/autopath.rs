@@ -8,22 +8,11 @@
 use std::sync::Arc;
 
 use super::attempt::{Attempt, Step, done};
+use super::config::Autopath;
 use crate::answer::{Outcome, answer};
 use crate::metrics::count;
 use crate::wire::{Labels, Name, Rcode};
 use crate::zone::Zone;
-
-/// The clients whose search path is followed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Autopath {
-    #[default]
-    Off,
-    /// Pods, recognized by their address, in their own namespace; followed by these search suffixes of the host.
-    Pods(Vec<Name>),
-    /// Any client whose query looks like one from a search list. Only a manual query for such a name shows the
-    /// difference.
-    AnyClient(Vec<Name>),
-}
 
 impl Attempt<'_> {
     /// `None` if the name does not come from a search list, or no entry of the list resolves.
@@ -34,7 +23,7 @@ impl Attempt<'_> {
                 Some(Step::Done(Rcode::NX_DOMAIN)) => {}
                 Some(step) => {
                     if matches!(step, Step::Done(_)) {
-                        count(&self.resolver.metrics.autopath);
+                        count(&self.metrics.autopath);
                     }
                     return Some(step);
                 }
@@ -46,7 +35,7 @@ impl Attempt<'_> {
 
     /// The name that the client searches, and the suffixes of the host.
     fn searched(&self, zone: &Zone) -> Option<(Vec<u8>, &[Name])> {
-        let (is_known, host) = match &self.resolver.config.autopath {
+        let (is_known, host) = match &self.config.autopath {
             Autopath::Off => return None,
             Autopath::Pods(host) => (true, host),
             Autopath::AnyClient(host) => (false, host),
@@ -76,7 +65,7 @@ impl Attempt<'_> {
             Outcome::Alias(target) => return Some(self.alias(&target, builder)),
             Outcome::Forward => {}
         }
-        if !self.resolver.forwarder.as_ref()?.has_route(name) {
+        if !self.forwarder?.has_route(name) {
             return None;
         }
         let Some(hit) = self.lookup(name) else { return Some(Step::Forward(Box::new(*name))) };

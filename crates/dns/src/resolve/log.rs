@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Client;
+use super::client::Client;
 use crate::wire::{Query, Rcode, flag, kind};
 
 pub(super) struct QueryLog<'a> {

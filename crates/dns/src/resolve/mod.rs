@@ -2,41 +2,29 @@
 
 mod attempt;
 mod autopath;
+mod client;
+mod config;
 mod in_flight;
 mod log;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attempt::{Attempt, Step};
+use attempt::{Attempt, Step, key};
 use in_flight::{InFlight, Turn, wait};
 use log::QueryLog;
 
-use crate::cache::{Cache, CacheConfig, Hit, Key};
-use crate::forward::{ForwardConfig, ForwardError, Forwarder};
-use crate::hosts::Hosts;
+use crate::cache::{Cache, Hit, Key};
+use crate::forward::{ForwardError, Forwarder};
 use crate::limit::RateLimit;
 use crate::metrics::{Counts, Metrics, Request, ZoneKind, count};
 use crate::published::{Published, Reader};
 use crate::random::Turns;
 use crate::wire::{Builder, Name, Query, Rcode, Reply, Unanswerable, flag, kind};
-use crate::zone::{ZoneConfig, reverse_zones};
+use crate::zone::reverse_zones;
 
-pub use autopath::Autopath;
-
-/// The settings of the operator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {
-    pub zone: ZoneConfig,
-    pub forward: ForwardConfig,
-    pub cache: CacheConfig,
-    pub hosts: Hosts,
-    pub autopath: Autopath,
-    /// Queries per second that one client may send over UDP.
-    pub rate_limit: Option<u32>,
-    pub log_queries: bool,
-}
+pub use client::Client;
+pub use config::{Autopath, Config};
 
 /// The largest UDP response: what passes every network without fragmentation.
 const UDP_LIMIT: usize = 1232;
@@ -53,13 +41,6 @@ pub struct Resolver {
     pub(crate) metrics: Metrics,
     waiting: Arc<Counts>,
     in_flight: InFlight,
-}
-
-/// The sender of a query.
-#[derive(Clone, Copy, Debug)]
-pub struct Client {
-    pub address: SocketAddr,
-    pub is_tcp: bool,
 }
 
 /// The result of handling a message.
@@ -106,11 +87,6 @@ impl Resolver {
     /// The state of an asynchronous task. All tasks share one set of counters.
     pub fn task_state(&self) -> ThreadState {
         ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
-    }
-
-    /// The page `/metrics`.
-    pub fn metrics_page(&self, server: &str) -> String {
-        crate::metrics::page(self, server)
     }
 
     /// Answers a message if no upstream is needed.
@@ -171,7 +147,9 @@ impl Resolver {
         let limit = if client.is_tcp { TCP_LIMIT } else { query.limit(UDP_LIMIT) };
         let turn = state.turns.next();
         let zone = state.reader.zone().map(|zone| &**zone);
-        Attempt { resolver: self, zone, query, client, known, now, turn, limit }.answer(out)
+        let Self { config, forwarder, cache, metrics, .. } = self;
+        let forwarder = forwarder.as_ref();
+        Attempt { config, forwarder, cache, metrics, zone, query, client, known, now, turn, limit }.answer(out)
     }
 
     async fn forward(&self, key: &Key) -> Hit {
@@ -267,11 +245,6 @@ impl Resolver {
             ZoneKind::Other
         }
     }
-}
-
-fn key(query: &Query<'_>, name: Name) -> Key {
-    let unchecked = query.flags & flag::CHECKING_DISABLED != 0;
-    Key { name, kind: query.kind, wants_dnssec: query.wants_dnssec(), unchecked }
 }
 
 fn failure(rcode: Rcode) -> Hit {

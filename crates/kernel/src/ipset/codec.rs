@@ -5,9 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use portolan_model::Protocol;
 
-use super::{Entry, PROTOCOL_HEADER, Set, SetType};
+use super::entry::Entry;
+use super::set::{Set, SetType};
 use crate::netlink::{Attributes, Message, MessageWriter};
 
+/// `struct nfgenmsg`; requests that name a set ignore the family.
+pub(super) const PROTOCOL_HEADER: [u8; 4] = [2, 0, 0, 0];
 const PROTOCOL: u16 = 1;
 const SET_NAME: u16 = 2;
 const TYPE_NAME: u16 = 3;

@@ -2,17 +2,17 @@
 
 mod codec;
 mod entry;
-
-use std::fmt;
+mod set;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
 
+use codec::PROTOCOL_HEADER;
+
 pub use entry::Entry;
+pub use set::{Set, SetType};
 
 const SUBSYSTEM: u16 = 6;
-/// `struct nfgenmsg`; requests that name a set ignore the family.
-const PROTOCOL_HEADER: [u8; 4] = [2, 0, 0, 0];
 /// `IPSET_ERR_BUSY`: a rule still refers to the set.
 const BUSY: i32 = 4103;
 
@@ -25,61 +25,6 @@ mod command {
     pub(super) const DELETE: u16 = 10;
     /// Requests the header of one set, the cheapest way to learn whether it exists.
     pub(super) const HEADER: u16 = 12;
-}
-
-/// The type of a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SetType {
-    HashIp,
-    HashIpPort,
-    HashIpPortIp,
-    HashIpPortNet,
-    /// All ports from 0 to 65535.
-    BitmapPort,
-}
-
-impl SetType {
-    pub const ALL: [Self; 5] =
-        [Self::HashIp, Self::HashIpPort, Self::HashIpPortIp, Self::HashIpPortNet, Self::BitmapPort];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::HashIp => "hash:ip",
-            Self::HashIpPort => "hash:ip,port",
-            Self::HashIpPortIp => "hash:ip,port,ip",
-            Self::HashIpPortNet => "hash:ip,port,net",
-            Self::BitmapPort => "bitmap:port",
-        }
-    }
-
-    /// The revision of the type in Linux 3.19, which all kernels since and all programs support.
-    fn revision(self) -> u8 {
-        match self {
-            Self::HashIp => 4,
-            Self::HashIpPort | Self::HashIpPortIp => 5,
-            Self::HashIpPortNet => 7,
-            Self::BitmapPort => 3,
-        }
-    }
-
-    fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-impl fmt::Display for SetType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-/// A set and its entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
-    /// `None` for an unknown type.
-    pub kind: Option<SetType>,
-    pub is_ipv6: bool,
-    pub entries: Vec<Entry>,
 }
 
 /// The IP sets of the network namespace that the handle was opened in.

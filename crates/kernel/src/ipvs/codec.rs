@@ -3,8 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Destination, PROTOCOL_HEADER, Scheduling, ServerAddress, Timeouts};
+use super::server::{Destination, Scheduling, ServerAddress, Timeouts};
 use crate::netlink::{Attributes, Message, MessageWriter};
+
+/// `struct genlmsghdr`: command, version, two bytes unused.
+pub(super) const PROTOCOL_HEADER: usize = 4;
 
 /// Commands of the netlink family.
 pub(super) mod command {

@@ -7,8 +7,8 @@ use portolan_model::Family;
 use super::chain::Hook;
 use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
+use super::family::TableFamily;
 use super::set::SetSpec;
-use super::survey::TableFamily;
 use super::uapi::{self, message};
 use crate::netlink::{Header, MessageWriter, flags};
 

@@ -1,7 +1,8 @@
 //! The metrics of every Kubernetes component: version, API requests, process.
 
+use super::descriptor::{Descriptor, Kind};
 use super::process::Process;
-use super::registry::{Descriptor, Kind, Metric, Registry};
+use super::registry::{Metric, Registry};
 
 #[derive(Debug)]
 pub(crate) struct GenericMetrics {

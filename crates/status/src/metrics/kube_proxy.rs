@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use portolan_model::Family;
 
-use super::registry::{Descriptor, Kind, Metric, Registry};
+use super::descriptor::{Descriptor, Kind};
+use super::registry::{Metric, Registry};
 
 const FAMILY: &[&str] = &["ip_family"];
 

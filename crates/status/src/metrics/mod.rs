@@ -1,5 +1,6 @@
 //! The metrics, and the methods by which the rest of the program updates them.
 
+mod descriptor;
 mod generic;
 mod kube_proxy;
 mod own;
@@ -22,7 +23,8 @@ use kube_proxy::KubeProxyMetrics;
 use own::OwnMetrics;
 use rules::RuleMetrics;
 
-pub use registry::{Descriptor, Kind, Registry};
+pub use descriptor::{Descriptor, Kind};
+pub use registry::Registry;
 pub use scrape::BeforeScrape;
 pub(crate) use scrape::Scrape;
 pub(crate) use text::CONTENT_TYPE;
@@ -137,6 +139,16 @@ impl Metrics {
         if synced.repaired > 0 {
             self.own.last_drift.set(&[], now);
         }
+    }
+
+    /// The number of rules in a table, and the number that the last change wrote.
+    pub fn iptables_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
+        self.rules.set_rules(family, table, rules, written);
+    }
+
+    /// The number of refused changes since the start.
+    pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
+        self.rules.set_failures(family, whole, partial);
     }
 
     pub(crate) fn sync_failed(&self) {

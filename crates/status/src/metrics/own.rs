@@ -1,9 +1,9 @@
 //! The metrics that only Portolan has.
 
-use super::registry::{Descriptor, Kind, Metric, Registry};
-use super::relay::RelayMetrics;
+use super::descriptor::{Descriptor, Kind};
+use super::registry::{Metric, Registry};
+use super::relay::{RelayMetrics, SERVICE};
 
-pub(super) const SERVICE: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
 const SERVICE_VOLUME: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "direction"];
 const ENDPOINT: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "endpoint"];
 const ENDPOINT_VOLUME: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "endpoint", "direction"];

@@ -1,8 +1,11 @@
 //! The metrics of userspace mode, in which the daemon relays connections itself.
 
-use super::own::SERVICE;
-use super::registry::{Descriptor, Kind, Metric, Registry};
-use crate::traffic::Relayed;
+use super::descriptor::{Descriptor, Kind};
+use super::registry::{Metric, Registry};
+use crate::counters::Relayed;
+
+/// The labels of a Service port.
+pub(super) const SERVICE: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
 
 /// A metric, and the number that it exports.
 type Shown = (Metric, fn(Relayed) -> u64);

@@ -3,8 +3,8 @@
 
 use portolan_model::Family;
 
-use super::Metrics;
-use super::registry::{Descriptor, Kind, Metric, Registry};
+use super::descriptor::{Descriptor, Kind};
+use super::registry::{Metric, Registry};
 use crate::traffic::TrafficSample;
 
 #[derive(Debug)]
@@ -67,20 +67,16 @@ impl RuleMetrics {
         set(&self.invalid_dropped, sample.invalid_dropped);
         set(&self.loopback_accepted, sample.loopback_accepted);
     }
-}
 
-impl Metrics {
-    /// The number of rules in a table, and the number that the last change wrote.
-    pub fn iptables_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
+    pub(super) fn set_rules(&self, family: Family, table: &str, rules: usize, written: usize) {
         let labels = [&*family.to_string(), table];
-        self.rules.rules.set(&labels, rules as f64);
-        self.rules.written.set(&labels, written as f64);
+        self.rules.set(&labels, rules as f64);
+        self.written.set(&labels, written as f64);
     }
 
-    /// The number of refused changes since the start.
-    pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
+    pub(super) fn set_failures(&self, family: Family, whole: u64, partial: u64) {
         let labels = [&*family.to_string()];
-        self.rules.failures.set(&labels, whole as f64);
-        self.rules.partial_failures.set(&labels, partial as f64);
+        self.failures.set(&labels, whole as f64);
+        self.partial_failures.set(&labels, partial as f64);
     }
 }

@@ -13,8 +13,9 @@ use super::own::TrafficMetrics;
 use super::process::Process;
 use super::registry::{Computed, Metric};
 use super::relay::RelayMetrics;
+use crate::counters::{Counters, Volume};
 use crate::fold::Fold;
-use crate::traffic::{Counters, READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits, Volume};
+use crate::traffic::{READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits};
 
 const OTHERS: &str = "(others)";
 /// The policy, and whether it applies to internal traffic.

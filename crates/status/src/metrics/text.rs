@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::registry::{Descriptor, Kind, Value};
+use super::descriptor::{Descriptor, Kind, Value};
 
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 

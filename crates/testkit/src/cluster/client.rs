@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustls::ClientConfig;
 use serde_json::Value;
 
+use super::address::{SERVER_ADDRESS, SERVER_HOST, SERVER_PORT};
 use super::kubeconfig::Identity;
 use super::path::{folder_of, path_of};
 use super::wire::{Answer, Wire, trusting};
-use super::{SERVER_ADDRESS, SERVER_HOST, SERVER_PORT};
 use crate::error::Error;
 use crate::lab::Lab;
 

@@ -3,6 +3,7 @@
 //! It runs on node-b, next to the node under test, so that it adds no links and addresses to the topology of the
 //! scenarios. Certificates and data are deleted with it.
 
+mod address;
 mod client;
 mod kubeconfig;
 mod path;
@@ -21,20 +22,18 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub use address::SERVER;
 pub use client::Client;
 pub use kubeconfig::Identity;
 pub use path::path_of;
 pub use program::{Program, kubernetes_program};
 pub use register::{node, pods, read_manifests};
 
+use address::{SERVER_ADDRESS, SERVER_HOST};
+
 use crate::error::Error;
 use crate::lab::Lab;
 
-/// The host that the control plane runs on.
-const SERVER_HOST: &str = "node-b";
-const SERVER_ADDRESS: &str = "192.168.50.2";
-const SERVER_PORT: u16 = 6443;
-pub const SERVER: &str = "https://192.168.50.2:6443";
 /// The API server's self-signed certificate, in the folder of the control plane.
 const AUTHORITY: &str = "certificates/apiserver.crt";
 /// Where ClusterIPs come from.

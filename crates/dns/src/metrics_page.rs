@@ -4,22 +4,23 @@ use std::fmt::Write;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::counts::{KINDS, RCODES, SIZES};
-use super::{Histogram, Metrics, ZoneKind};
+use crate::metrics::{Counts, Histogram, KINDS, Metrics, RCODES, SIZES, ZoneKind};
 use crate::resolve::{Autopath, Resolver};
 use crate::wire::kind;
 
-/// The metrics page, in the order of CoreDNS's documentation.
-pub(crate) fn page(resolver: &Resolver, server: &str) -> String {
-    let mut page = Page { text: String::new(), zones: zone_names(resolver), server: server.to_owned() };
-    let version = env!("CARGO_PKG_VERSION");
-    page.family("coredns_build_info", "gauge", "The version of the program.");
-    page.line(format_args!("coredns_build_info{{goversion=\"\",revision=\"portolan\",version=\"{version}\"}} 1"));
-    page.plugins(resolver);
-    page.traffic(&resolver.metrics);
-    page.counters(resolver);
-    page.upstreams(resolver);
-    page.text
+impl Resolver {
+    /// The page `/metrics`, in the order of CoreDNS's documentation.
+    pub fn metrics_page(&self, server: &str) -> String {
+        let mut page = Page { text: String::new(), zones: zone_names(self), server: server.to_owned() };
+        let version = env!("CARGO_PKG_VERSION");
+        page.family("coredns_build_info", "gauge", "The version of the program.");
+        page.line(format_args!("coredns_build_info{{goversion=\"\",revision=\"portolan\",version=\"{version}\"}} 1"));
+        page.plugins(self);
+        page.traffic(&self.metrics);
+        page.counters(self);
+        page.upstreams(self);
+        page.text
+    }
 }
 
 fn zone_names(resolver: &Resolver) -> [String; 3] {
@@ -239,11 +240,11 @@ fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-fn total(metrics: &Metrics, counter: impl Fn(&super::Counts) -> &AtomicU64) -> u64 {
+fn total(metrics: &Metrics, counter: impl Fn(&Counts) -> &AtomicU64) -> u64 {
     metrics.threads().iter().map(|counts| read(counter(counts))).sum()
 }
 
-fn sum(metrics: &Metrics, histogram: impl Fn(&super::Counts) -> &Histogram) -> Histogram {
+fn sum(metrics: &Metrics, histogram: impl Fn(&Counts) -> &Histogram) -> Histogram {
     let total = Histogram::default();
     metrics.threads().iter().for_each(|counts| total.add(histogram(counts)));
     total
