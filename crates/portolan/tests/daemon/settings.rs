@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use portolan_dataplane::modes;
 use portolan_testkit::{Protocol, topology};
 
 use crate::node::{Node, WEB_IP, service, web};
@@ -49,6 +50,33 @@ fn a_changed_file_is_used_without_a_restart_and_a_broken_one_is_not() {
     assert_eq!(node_port_answer(&node, "203.0.113.1"), "pod-b1");
     assert!(node.get("127.0.0.1:20249", "/metrics").contains("result=\"failure\"} 1"));
     assert!(node.is_running());
+}
+
+/// Without the daemon, `verify` plans from the same file what the daemon has programmed. With another file it differs.
+#[test]
+fn commands_read_the_configuration_file_as_the_daemon_does() {
+    for mode in modes::ALL.iter().filter(|mode| mode.missing().is_none() && !mode.limits().relayed) {
+        let name = mode.name();
+        let mut node = Node::new();
+        node.write("web.yaml", &node_port_service());
+        let own = "nodePortAddresses: [192.168.50.0/24]\niptables: {masqueradeBit: 9}\nnftables: {masqueradeBit: 9}\n";
+        write_config(&node, &format!("mode: {name}\n{own}"));
+        let file = node.path("config.conf").display().to_string();
+        node.start_with(&["--config", &file, "--traffic-counters=false"]);
+        let manifests = node.path("manifests").display().to_string();
+        let state = node.path("state").display().to_string();
+        let offline = |more: &[&str]| {
+            let facts = ["--manifests", &manifests, "--state-directory", &state, "--config", &file];
+            node.plainly(&[&["verify"], &facts[..], more].concat())
+        };
+        let same = offline(&["--traffic-counters=false"]);
+        assert!(same.status.success(), "{name}: {}", String::from_utf8_lossy(&same.stdout));
+        assert_eq!(offline(&["--masquerade-bit", "7"]).status.code(), Some(1), "{name}");
+        write_config(&node, &format!("mode: {name}\nnodePortAddresses: [nonsense]\n"));
+        let wrong = offline(&[]);
+        let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
+        assert!(wrong.status.code() == Some(2) && text.contains("config.conf:") && text.contains("nonsense"), "{text}");
+    }
 }
 
 /// Clusters with kube-proxy in iptables mode may rely on this, for example to pull images from a registry in the
