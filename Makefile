@@ -1,8 +1,8 @@
-# Everything starts from a fresh clone with Rust installed; the Debian packages that are needed are installed when missing.
+# Everything starts from a fresh clone with Rust installed; missing Debian packages are installed.
 
 CARGO ?= cargo
 
-# Each test program that runs in the VM takes a boot.
+# Each test program in the VM takes one boot.
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
@@ -14,13 +14,13 @@ VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
 help:
 	@echo 'make build   the program: target/release/portolan'
-	@echo 'make demo    watch it work, in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
+	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
-	@echo 'make test-vm   only those of them that need another kernel (IPVS, SCTP), in a VM'
-	@echo 'make test-cluster   the same against a real API server and beside the real kube-proxy (root, Go)'
-	@echo 'make fuzz    ten million made-up DNS messages (INPUTS=N for another number)'
-	@echo 'make check   formatting, lints, and the rules that the repository keeps'
-	@echo 'make bench   how fast it is, at the size of a large cluster (root)'
+	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
+	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
+	@echo 'make fuzz    ten million random DNS messages (INPUTS=N for another number)'
+	@echo 'make check   formatting, lints and repository rules'
+	@echo 'make bench   benchmarks at the size of a large cluster (root)'
 	@echo 'make bench-peers    Portolan beside the real kube-proxy and CoreDNS, in one run (root, Go, half an hour)'
 
 build:
@@ -30,7 +30,7 @@ demo: packages root
 	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --release -p portolan --example demo
 
-# Both tiers at once: the VM has its processors busy while the host tests wait for packets and timers.
+# Both tiers at once: the VM computes while the host tests wait for packets and timers.
 test: export FIRST = $(HOST_TEST)
 test: export SECOND = $(VM_TEST)
 test: vm-image root

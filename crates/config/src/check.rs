@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::document::Document;
 use crate::gates::is_on;
 use crate::lenient::{parse_address, parse_range};
-use crate::mode::AskedMode;
+use crate::mode::ConfiguredMode;
 
 const KEYWORDS: [&str; 3] = ["primary", "localhost", "all"];
 pub(crate) const LOCAL_MODES: [&str; 4] = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"];
@@ -38,7 +38,7 @@ impl Checker<'_> {
 
     fn mode(&mut self) {
         let text = self.document.text("mode");
-        match AskedMode::parse(text) {
+        match ConfiguredMode::parse(text) {
             None => self.wrong(
                 "mode",
                 &format!(
@@ -46,10 +46,10 @@ impl Checker<'_> {
                      proxy [currently nftables]); ebpf, userspace and kernelspace are known too"
                 ),
             ),
-            Some(AskedMode::Ipvs) if !is_on(self.document.gates(), "KubeProxyIPVS") => {
+            Some(ConfiguredMode::Ipvs) if !is_on(self.document.gates(), "KubeProxyIPVS") => {
                 self.wrong("mode", "ipvs is disabled by the feature gate KubeProxyIPVS=false: write nftables");
             }
-            Some(AskedMode::Ipvs) => self.ipvs(),
+            Some(ConfiguredMode::Ipvs) => self.ipvs(),
             Some(_) => {}
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::fields::{Defaulting, FIELDS, Use};
 use crate::lenient::parse_address;
-use crate::mode::AskedMode;
+use crate::mode::ConfiguredMode;
 use crate::notice::Notice;
 use crate::span::Span;
 use crate::value::Value;
@@ -175,8 +175,8 @@ impl Document {
     }
 
     /// The requested mode; unknown words were rejected by the checks.
-    pub fn mode(&self) -> AskedMode {
-        AskedMode::parse(self.text("mode")).unwrap_or(AskedMode::Unset)
+    pub fn mode(&self) -> ConfiguredMode {
+        ConfiguredMode::parse(self.text("mode")).unwrap_or(ConfiguredMode::Unset)
     }
 
     /// The field in the section that applies to the mode, for example `iptables.syncPeriod`.

@@ -33,7 +33,7 @@ pub use flag::{Flag, Target};
 pub use flags::FLAGS;
 pub use gates::{GATES, Gate, is_on};
 pub use lenient::{parse_address, parse_range};
-pub use mode::AskedMode;
+pub use mode::ConfiguredMode;
 pub use notice::{Errors, Level, Notice};
 pub use precedence::{Read, from_file, from_flags};
 pub use span::{Span, parse_duration};

@@ -1,7 +1,7 @@
 //! The modes that an operator may request.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AskedMode {
+pub enum ConfiguredMode {
     #[default]
     Unset,
     Iptables,
@@ -12,7 +12,7 @@ pub enum AskedMode {
     Ebpf,
 }
 
-impl AskedMode {
+impl ConfiguredMode {
     pub const ALL: [Self; 7] =
         [Self::Unset, Self::Iptables, Self::Ipvs, Self::Nftables, Self::Userspace, Self::Kernelspace, Self::Ebpf];
 

@@ -9,7 +9,7 @@ use crate::document::{Document, Place, Values};
 use crate::flag::Target;
 use crate::gates;
 use crate::lenient::parse_address;
-use crate::mode::AskedMode;
+use crate::mode::ConfiguredMode;
 use crate::notice::{Errors, Notice};
 use crate::sanity;
 use crate::span::Span;
@@ -78,7 +78,7 @@ fn finished(mut read: Read) -> Result<Read, Errors> {
 fn finalize(document: &mut Document) {
     let name = document.text("hostnameOverride").trim().to_lowercase();
     document.replace("hostnameOverride", Value::Text(name));
-    if document.list("nodePortAddresses").is_empty() && document.mode() == AskedMode::Nftables {
+    if document.list("nodePortAddresses").is_empty() && document.mode() == ConfiguredMode::Nftables {
         document.replace("nodePortAddresses", Value::List(vec!["primary".into()]));
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::{Change, Dataplane};
 
-/// What differs between two sets of objects, in words.
+/// The difference between two sets of objects, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// How many objects there should be.
+    /// The number of desired objects.
     pub wanted: usize,
     pub objects: Vec<ObjectDifference>,
     /// One line per object, `-` and `+`.

@@ -44,13 +44,13 @@ impl<D: Dataplane> Default for FakeKernel<D> {
 impl<D: Dataplane> Observe<D> for FakeKernel<D> {
     fn read(&mut self) -> Result<Objects<D>, Error> {
         if self.fails() {
-            return Err(Error::Fake("reading was interrupted"));
+            return Err(Error::Fake("the read was interrupted"));
         }
         Ok(self.objects.clone())
     }
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
-        if self.fails() { Err(Error::Fake("asking was interrupted")) } else { Ok(false) }
+        if self.fails() { Err(Error::Fake("the check was interrupted")) } else { Ok(false) }
     }
 }
 
@@ -58,7 +58,7 @@ impl<D: Dataplane> Program<D> for FakeKernel<D> {
     fn apply(&mut self, change: &Change<D>, _: bool) -> Result<(), Error> {
         for (key, value) in &change.removed {
             if self.objects.0.get(key) != Some(value) {
-                return Err(Error::Fake("the change removes what is not there"));
+                return Err(Error::Fake("the change removes an object that does not exist"));
             }
         }
         let steps: Vec<Step<'_, D>> = steps(change).collect();
@@ -70,7 +70,7 @@ impl<D: Dataplane> Program<D> for FakeKernel<D> {
                 None => _ = self.objects.0.remove(key),
             }
         }
-        if is_refused { Err(Error::Fake("the change stopped after a part of it")) } else { Ok(()) }
+        if is_refused { Err(Error::Fake("the change stopped midway")) } else { Ok(()) }
     }
 
     fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
@@ -81,7 +81,7 @@ impl<D: Dataplane> Program<D> for FakeKernel<D> {
 /// One object written, or deleted.
 type Step<'a, D> = (&'a <D as Dataplane>::Key, Option<&'a <D as Dataplane>::Value>);
 
-/// What is new comes before what goes, as in a kernel without transactions.
+/// Additions come before removals, as in a kernel without transactions.
 fn steps<D: Dataplane>(change: &Change<D>) -> impl Iterator<Item = Step<'_, D>> {
     let added = change.added.iter().map(|(key, value)| (key, Some(value)));
     let removed = change.removed.keys().filter(|key| !change.added.contains_key(key)).map(|key| (key, None));

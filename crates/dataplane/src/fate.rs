@@ -1,16 +1,16 @@
-//! What becomes of a packet, from all the ways in which a walk can end.
+//! What happens to a packet, from all the ends that a walk can have.
 
 use portolan_plan::{Candidate, Fate, Reason, Refusal, Step, Trace};
 
 use crate::walk::{End, Ending, Met, Outcome};
 
-/// `reason` gives the plan's reason behind a rule of ours that refuses, if there is one.
+/// `reason` gives the plan's reason for a rule of ours that refuses, if there is one.
 pub(crate) fn trace(outcome: &Outcome, reason: impl Fn(&Met) -> Option<Reason>, step: impl Fn(&Met) -> Step) -> Trace {
-    let telling = outcome.endings.iter().min_by_key(|ending| order(ending));
-    let mut steps: Vec<Step> = telling.iter().flat_map(|ending| &ending.path).map(step).collect();
-    let fate = telling.map_or(Fate::Pass, |ending| fate(outcome, ending, reason));
+    let decisive = outcome.endings.iter().min_by_key(|ending| order(ending));
+    let mut steps: Vec<Step> = decisive.iter().flat_map(|ending| &ending.path).map(step).collect();
+    let fate = decisive.map_or(Fate::Pass, |ending| fate(outcome, ending, reason));
     if let (Fate::Stopped { .. } | Fate::Unknown { .. }, Some(met)) =
-        (&fate, telling.and_then(|it| it.stopped_by.as_ref()))
+        (&fate, decisive.and_then(|it| it.stopped_by.as_ref()))
         && steps.last().is_none_or(|last| last.because != *met.content)
     {
         steps.push(Step::new(&*met.place, &*met.content));
@@ -18,7 +18,7 @@ pub(crate) fn trace(outcome: &Outcome, reason: impl Fn(&Met) -> Option<Reason>, 
     Trace { steps, fate, service: None, notes: outcome.notes.iter().cloned().collect() }
 }
 
-/// Of several ends the one that needs attention decides.
+/// Of several ends, the one that needs attention decides.
 fn order(ending: &Ending) -> u8 {
     match ending.end {
         End::Unknown => 0,
@@ -27,24 +27,24 @@ fn order(ending: &Ending) -> u8 {
     }
 }
 
-fn fate(outcome: &Outcome, telling: &Ending, reason: impl Fn(&Met) -> Option<Reason>) -> Fate {
-    let rule = telling.stopped_by.as_ref();
-    let known = rule.filter(|_| !telling.is_foreign).and_then(reason);
-    match (telling.end, known) {
+fn fate(outcome: &Outcome, decisive: &Ending, reason: impl Fn(&Met) -> Option<Reason>) -> Fate {
+    let rule = decisive.stopped_by.as_ref();
+    let known = rule.filter(|_| !decisive.is_foreign).and_then(reason);
+    match (decisive.end, known) {
         (End::Unknown, _) => Fate::Unknown { because: words(rule) },
         (End::Drop, Some(reason)) => Fate::Refuse(Refusal::Drop(reason)),
         (End::Reject, Some(reason)) => Fate::Refuse(Refusal::Reject(reason)),
-        (End::Drop | End::Reject, None) => Fate::Stopped { by: words(rule) + &only_for(outcome, telling) },
+        (End::Drop | End::Reject, None) => Fate::Stopped { by: words(rule) + &only_for(outcome, decisive) },
         (End::Pass, _) => Fate::Pass,
         (End::Forward(_), _) => Fate::Forward(candidates(outcome)),
     }
 }
 
 fn words(rule: Option<&Met>) -> String {
-    rule.map_or_else(|| "a rule that is not named".to_owned(), ToString::to_string)
+    rule.map_or_else(|| "an unnamed rule".to_owned(), ToString::to_string)
 }
 
-/// Which endpoint it was, where others can be reached.
+/// Names the endpoint where other endpoints can be reached.
 fn only_for(outcome: &Outcome, stopped: &Ending) -> String {
     let is_forwarded = outcome.endings.iter().any(|ending| matches!(ending.end, End::Forward(_)));
     if is_forwarded { format!(" (on the path to {})", stopped.destination) } else { String::new() }

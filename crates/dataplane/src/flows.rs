@@ -9,8 +9,8 @@ use portolan_plan::{FrontendAddress, NodePlan, Plan, StaleFlow, StaleTarget, sta
 use crate::Error;
 use crate::report::{Changes, PortChange};
 
-/// Deletes the conntrack entries of UDP flows that lead to what is gone: they would keep their clients from what is there
-/// now. Returns how many were deleted, or how many filters the kernel was given.
+/// Deletes conntrack entries of UDP flows to endpoints that are gone; they would keep clients from the current
+/// endpoints. Returns the number of deleted entries, or of filters passed to the kernel.
 pub fn forget_stale_flows(conntrack: &mut Conntrack, changes: &Changes, plan: &Plan) -> Result<usize, Error> {
     match changes {
         Changes::Unknown => forget_all_stale_flows(conntrack, plan),
@@ -18,7 +18,7 @@ pub fn forget_stale_flows(conntrack: &mut Conntrack, changes: &Changes, plan: &P
     }
 }
 
-/// Cost follows the change: the kernel finds the flows.
+/// The cost follows the change: the kernel finds the flows.
 fn forget_flows(conntrack: &mut Conntrack, ports: &[PortChange], node: &NodePlan) -> Result<usize, Error> {
     let mut count = 0;
     for change in ports {
@@ -32,7 +32,7 @@ fn forget_flows(conntrack: &mut Conntrack, ports: &[PortChange], node: &NodePlan
     Ok(count)
 }
 
-/// Looks at every UDP flow, where it is unknown what changed.
+/// Reads every UDP flow, for when it is unknown what changed.
 fn forget_all_stale_flows(conntrack: &mut Conntrack, plan: &Plan) -> Result<usize, Error> {
     let mut count = 0;
     for family in Family::BOTH {
@@ -46,7 +46,7 @@ fn forget_all_stale_flows(conntrack: &mut Conntrack, plan: &Plan) -> Result<usiz
     Ok(count)
 }
 
-/// A node port is a flow to any of the node's own addresses that serve it, and to no other.
+/// A node port matches flows to any of the node's own addresses that serve it, and to no other.
 fn filters(flow: &StaleFlow, node: &NodePlan) -> Vec<FlowFilter> {
     match flow.frontend {
         FrontendAddress::Vip(address, port) => vec![filter(flow, address, port)],

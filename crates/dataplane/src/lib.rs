@@ -43,7 +43,7 @@ pub use reconcile::{Reconciler, render, verify};
 pub use report::{Changes, PortChange, SyncReport, Trust};
 pub use userspace::{Listeners, NamedSocket, receive_sockets, send_sockets};
 
-/// One way to render a plan.
+/// Renders a plan to kernel objects, one implementation per mode.
 pub trait Dataplane {
     /// Names one kernel object: a map element, a chain, a virtual server, a listener.
     type Key: Ord + Clone + Display;
@@ -59,12 +59,12 @@ pub trait Dataplane {
         one.treats_services_like(other)
     }
 
-    /// Where a packet goes by these objects alone.
+    /// Traces a packet through these objects alone.
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
         self.trace_among(objects, &walk::NoRules, node, packet)
     }
 
-    /// Where a packet goes by these objects and the rules of other programs.
+    /// Traces a packet through these objects and the rules of other programs.
     fn trace_among(
         &self,
         objects: &Objects<Self>,
@@ -73,12 +73,12 @@ pub trait Dataplane {
         packet: &Packet,
     ) -> Trace;
 
-    /// The nf_tables table that belongs to the mode as a whole.
+    /// The nf_tables table that belongs to the mode alone.
     fn own_table(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether a chain of this name, in a table that is shared with other programs, is one of these objects.
+    /// Whether a chain of this name, in a table shared with other programs, is one of these objects.
     fn is_own_chain(&self, _chain: &str) -> bool {
         false
     }
@@ -95,7 +95,7 @@ pub trait Observe<D: Dataplane + ?Sized> {
 /// A kernel that can be written.
 pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// Writes the change. Few kernels have transactions for all of it, so this is what holds: each prefix of the write is
-    /// safe for traffic (what is new is written before what leads to it, and what goes is unlinked before it is
+    /// safe for traffic (a new object is written before what refers to it, and an old one is unlinked before it is
     /// deleted), and after an error the kernel holds some prefix, from nothing to all. The next sync reads it and
     /// converges from there.
     ///
@@ -103,7 +103,7 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// last [`Observe::read`].
     fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
 
-    /// Deletes what the kernel itself remembers about clients (session affinity), except for the choices to keep.
+    /// Deletes the session affinity that the kernel stores, except for the choices to keep.
     fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error>;
 }
 
@@ -115,7 +115,7 @@ pub enum Error {
     Relay(#[from] portolan_relay::Error),
     #[error("{attempted}: {reason}")]
     Program { attempted: String, reason: String },
-    #[error("{0} (an error made by the fake kernel)")]
+    #[error("{0} (injected by the fake kernel)")]
     Fake(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! What a mode is to the rest of the program: one object that names it, says what it needs, and opens it.
+//! A mode as the rest of the program sees it: one object with its name, its requirements, and a way to open it.
 //!
 //! A mode's folder implements [`Mode`]; one line in [`crate::modes`] makes it exist. Nothing outside that folder depends
 //! on which mode it is.
@@ -16,7 +16,7 @@ use crate::tables::RuleTally;
 use crate::traffic::{Pair, ReadTraffic, Usage};
 use crate::{Error, Listeners};
 
-/// One way to make Services work on a node.
+/// One way to implement Services on a node.
 pub trait Mode: Sync {
     /// As in `--proxy-mode`.
     fn name(&self) -> &'static str;
@@ -26,17 +26,17 @@ pub trait Mode: Sync {
         &[]
     }
 
-    /// What this machine lacks for the mode, as the end of a sentence: "this kernel has no IPVS (module ip_vs)".
+    /// What this machine lacks for the mode, as a clause: "this kernel has no IPVS (module ip_vs)".
     fn missing(&self) -> Option<String> {
         None
     }
 
-    /// Kernel modules that not every machine has, besides nf_tables and conntrack.
+    /// Kernel modules that are not on every machine, besides nf_tables and conntrack.
     fn kernel_modules(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What the plan must decide around.
+    /// What the mode cannot do, for the plan.
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -51,12 +51,12 @@ pub trait Mode: Sync {
         format!("masquerade_bit: {}", settings.masquerade_bit)
     }
 
-    /// Whether one write costs so much that kube-proxy's default for the time between two writes applies.
+    /// Whether a write is so expensive that kube-proxy's default interval between writes applies.
     fn batches_changes(&self) -> bool {
         false
     }
 
-    /// Interfaces that hold addresses of Services, which are not addresses of the node.
+    /// Interfaces that hold Service addresses, which are not addresses of the node.
     fn devices(&self) -> &'static [&'static str] {
         &[]
     }
@@ -64,21 +64,22 @@ pub trait Mode: Sync {
     /// Opens the mode in the network namespace of the calling thread.
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error>;
 
-    /// The mode for questions; it never writes. Only a process that has the mode open knows its listeners.
+    /// The read-only side of the mode. Only the process that has the mode open knows its listeners.
     fn view(&self, settings: &ModeSettings, listeners: Option<Arc<Listeners>>) -> Box<dyn ModeView>;
 
     /// The mode on a kernel in memory, where one call in `fails_one_in` fails.
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize>;
 
-    /// Where this mode keeps objects in the kernel, ours and kube-proxy's, in the order of removal.
+    /// Where this mode, ours and kube-proxy's, keeps objects in the kernel, in the order of removal.
     fn places(&self) -> Vec<Box<dyn Place>> {
         Vec::new()
     }
 
-    /// A command by which another process damages what this mode has programmed, for the demo and for tests of repair.
+    /// A command that damages what this mode has programmed, as another process might; for the demo and for tests of
+    /// repair.
     fn damage(&self) -> &'static [&'static str];
 
-    /// Removes what is not in any place and no rule refers to any more.
+    /// Removes objects outside of all places that no rule refers to any more.
     fn remove_extras(&self, _report: &mut Report) {}
 }
 
@@ -94,7 +95,7 @@ impl PartialEq for dyn Mode {
     }
 }
 
-/// Something that can be made to hold a plan.
+/// Something that can be synced to a plan.
 pub trait Synchronize {
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error>;
 
@@ -102,7 +103,7 @@ pub trait Synchronize {
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error>;
 }
 
-/// For an active mode whose field `reconciler` does all of it.
+/// For an active mode whose field `reconciler` does all the work.
 macro_rules! synchronize_by_reconciler {
     ($active:ty) => {
         impl Synchronize for $active {
@@ -132,7 +133,7 @@ pub trait ActiveMode: Synchronize + Send {
         Ok(None)
     }
 
-    /// Reads what this mode counts, on another thread than the one that syncs.
+    /// Reads this mode's counters, on another thread than the one that syncs.
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error>;
 
     /// Deletes counters from the kernel. Only the thread that syncs may write to the mode's tables.
@@ -140,28 +141,28 @@ pub trait ActiveMode: Synchronize + Send {
         Ok(())
     }
 
-    /// What the programs of iptables have written, in modes that use them.
+    /// What the iptables programs have written, in modes that use them.
     fn rule_tally(&self) -> Option<RuleTally> {
         None
     }
 
-    /// The listening sockets, in a mode whose daemon carries the connections.
+    /// The listening sockets, in a mode whose daemon carries connections.
     fn listeners(&self) -> Option<Arc<Listeners>> {
         None
     }
 }
 
-/// A mode that answers questions. It never writes.
+/// The read-only side of a mode.
 pub trait ModeView {
     fn render(&self, plan: &Plan) -> Rendered;
 
-    /// Where a packet goes by the objects that the plan renders to.
+    /// Traces a packet through the objects that the plan renders to.
     fn trace(&self, plan: &Plan, packet: &Packet) -> Trace;
 
     /// The same for many packets, with the objects rendered once.
     fn trace_all(&self, plan: &Plan, packets: &[Packet]) -> Vec<Trace>;
 
-    /// Where a packet goes by what the kernel holds.
+    /// Traces a packet through what the kernel holds.
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error>;
 
     /// What differs between the kernel and the plan.
@@ -173,7 +174,7 @@ pub trait ModeView {
 
 /// What a plan renders to.
 pub struct Rendered {
-    /// As the tools of the kernel print it.
+    /// In the format of the kernel's own tools.
     pub listing: String,
     /// Each object with its content.
     pub objects: Vec<(String, String)>,
@@ -181,6 +182,6 @@ pub struct Rendered {
 
 /// Waits for changes that another process makes to a mode's objects.
 pub trait WatchForeignChanges: Send {
-    /// Returns what changed, or `None` after a while without a change.
+    /// Returns what changed, or `None` after a timeout.
     fn wait(&mut self) -> Result<Option<String>, Error>;
 }

@@ -1,16 +1,16 @@
-//! The registry. A mode exists because it stands here.
+//! The registry of modes.
 
 use crate::mode::Mode;
 use crate::place::Place;
 use crate::{iptables, ipvs, nftables, userspace};
 
-/// Every mode that is built, the default first.
+/// All modes, the default first.
 pub static ALL: &[&dyn Mode] = &[&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE];
 
-/// Serves while no daemon runs, after a mode whose daemon carries the connections.
+/// Serves while no daemon runs, after a mode whose daemon carries connections.
 pub static STAND_IN: &dyn Mode = &iptables::MODE;
 
-/// Runs where no mode is asked for, or one that this machine cannot run.
+/// Used where no mode is configured, or one that this machine cannot run.
 pub fn default() -> &'static dyn Mode {
     ALL[0]
 }
@@ -19,7 +19,7 @@ pub fn named(name: &str) -> Option<&'static dyn Mode> {
     ALL.iter().copied().find(|mode| mode.name() == name || mode.aliases().contains(&name))
 }
 
-/// Interfaces that hold addresses of Services.
+/// Interfaces that hold Service addresses.
 pub fn devices() -> impl Iterator<Item = &'static str> {
     ALL.iter().flat_map(|mode| mode.devices().iter().copied())
 }

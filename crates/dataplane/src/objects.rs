@@ -1,4 +1,4 @@
-//! What is, or should be, in the kernel; and the difference between two such states.
+//! Actual or desired kernel objects, and the difference between two such states.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ impl<D: Dataplane + ?Sized> Objects<D> {
     }
 }
 
-/// What to write. A replaced object stands in both halves, with its old and its new content.
+/// What to write. A replaced object is in both halves, with its old and its new content.
 pub struct Change<D: Dataplane + ?Sized> {
     pub removed: BTreeMap<D::Key, D::Value>,
     pub added: BTreeMap<D::Key, D::Value>,
 }
 
 impl<D: Dataplane + ?Sized> Change<D> {
-    /// Walks both in order and keeps what differs; nothing is copied.
+    /// Walks both in order and collects what differs; nothing is copied.
     pub fn between(before: Objects<D>, after: Objects<D>) -> Self {
         if before.0.is_empty() {
             return Self { removed: BTreeMap::new(), added: after.0 };
@@ -51,7 +51,7 @@ impl<D: Dataplane + ?Sized> Change<D> {
         self.removed.len() + self.added.keys().filter(|key| !self.removed.contains_key(key)).count()
     }
 
-    /// The objects that the change was made from, changed.
+    /// Applies the change to the objects that it was computed from.
     pub fn apply_to(&self, objects: &mut Objects<D>) {
         for key in self.removed.keys() {
             objects.0.remove(key);
@@ -90,7 +90,7 @@ impl<D: Dataplane + ?Sized> fmt::Debug for Objects<D> {
     }
 }
 
-/// One line per object: `-` goes, `+` comes, and a replaced object shows both.
+/// One line per object: `-` is removed, `+` is added, and a replaced object has both.
 impl<D: Dataplane + ?Sized> fmt::Display for Change<D> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines: Vec<(&D::Key, char, &D::Value)> = self.removed.iter().map(|(k, v)| (k, '-', v)).collect();

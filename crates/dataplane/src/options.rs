@@ -1,5 +1,5 @@
-//! What an operator has configured about modes. A mode reads its own options by name, so that no other part of the program
-//! has to know them.
+//! What an operator has configured about modes. A mode reads its own options by name, so that no other part of the
+//! program depends on them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -230,7 +230,7 @@ pub fn verify<D: Dataplane>(dataplane: &D, kernel: &mut dyn Observe<D>, plan: &P
     Ok(Change::between(kernel.read()?, render(dataplane, plan)))
 }
 
-/// What objects lack and have too much, compared with what a plan renders to.
+/// Missing and surplus objects, compared with what a plan renders to.
 pub(crate) fn compare<D: Dataplane>(dataplane: &D, held: Objects<D>, plan: &Plan) -> Difference {
     let wanted = render(dataplane, plan);
     let count = wanted.0.len();

@@ -43,7 +43,7 @@ pub enum Changes {
     Ports(Vec<PortChange>),
 }
 
-/// A Service port before and after. One of the two is there.
+/// A Service port before and after. At least one of the two is set.
 #[derive(Clone, Debug)]
 pub struct PortChange {
     pub before: Option<Arc<ServicePlan>>,

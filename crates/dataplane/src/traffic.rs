@@ -1,8 +1,8 @@
-//! How much traffic each Service and endpoint has had, and what was refused, from what the kernel counts.
+//! Traffic by Service and endpoint, and refusals by reason, from the kernel's counters.
 //!
-//! The kernel counts by pairs: the address that was asked, and the endpoint that served. Here pairs become Services and
-//! endpoints, by the plan, and what was read before is taken off: so a number never goes down when the kernel begins a
-//! pair anew, and pairs that nobody uses can be forgotten there.
+//! The kernel counts by pairs of frontend and endpoint. Here the plan maps pairs to Services and endpoints, and only
+//! the increase since the last reading is added: a number never decreases when the kernel restarts a counter, and
+//! unused pairs can be deleted from the kernel.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -13,16 +13,16 @@ use portolan_plan::{Plan, PortKey, Refusal, ServicePlan};
 
 use crate::Error;
 
-/// Reads what a mode counts, on another thread than the one that syncs.
+/// Reads a mode's counters, on another thread than the one that syncs.
 pub trait ReadTraffic: Send {
-    /// Counters that are not needed any more go to `forget`, which has the thread that syncs delete them.
+    /// Passes counters that are not needed any more to `forget`, which has the syncing thread delete them.
     fn read(&mut self, plan: &Plan, forget: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error>;
 }
 
-/// Has counters deleted from the kernel.
+/// Deletes counters from the kernel.
 pub type ForgetCounts<'a> = dyn FnMut(&[(Pair, Usage)]) -> Result<(), Error> + 'a;
 
-/// For a mode that counts nothing.
+/// For a mode without counters.
 #[derive(Default)]
 pub(crate) struct NoCounters(TrafficSample);
 
@@ -32,24 +32,24 @@ impl ReadTraffic for NoCounters {
     }
 }
 
-/// A kernel that counts.
+/// A kernel with counters.
 pub trait CountTraffic {
     fn read_counts(&mut self) -> Result<Counts, Error>;
 
-    /// Ends the counting of these pairs until they are used again. What a packet counts meanwhile is lost.
+    /// Deletes the counters of these pairs; they restart when used again. Packets that are counted meanwhile are lost.
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error>;
 }
 
-/// What the kernel has counted since it began to.
+/// The kernel's current counters.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub pairs: HashMap<Pair, Usage>,
     pub refusals: BTreeMap<(Family, Refusal), Count>,
-    /// How many pairs of one family the kernel can count at most.
+    /// The most pairs of one family that the kernel can count.
     pub capacity: usize,
 }
 
-/// Who was asked, and who served.
+/// The frontend and the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pair {
     pub protocol: Protocol,
@@ -59,7 +59,7 @@ pub struct Pair {
     pub endpoint_port: u16,
 }
 
-/// Bytes are those of whole IP packets. What the kernel has put together on receiving (GRO) is one packet.
+/// Bytes are those of whole IP packets. Packets that GRO has merged count as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// New connections; for UDP, new flows.
@@ -70,45 +70,45 @@ pub struct Usage {
     pub replies: Count,
 }
 
-/// What has been counted since the daemon began to, and before that as far as the kernel remembers.
+/// Totals since the daemon started, plus what the kernel had counted before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficSample {
-    /// Service ports of the plan that have had traffic.
+    /// Service ports of the plan with traffic.
     pub services: BTreeMap<PortKey, ServiceTraffic>,
-    /// The first packets of connections that were refused.
+    /// First packets of refused connections.
     pub refusals: BTreeMap<(Family, Refusal), Count>,
-    /// Pairs that the kernel counts now.
+    /// Pairs in the kernel.
     pub pairs: usize,
-    /// The kernel has no room for more pairs: new ones go uncounted.
+    /// The kernel has no room for more pairs: new ones are not counted.
     pub is_full: bool,
-    /// Packets that connection tracking could not place, where they are counted.
+    /// Packets that connection tracking calls invalid, where they are counted.
     pub invalid_dropped: Option<u64>,
     /// Connections to node ports at 127.0.0.1, where they are counted.
     pub loopback_accepted: Option<u64>,
-    /// Connections that the daemon carries now.
+    /// Open connections that the daemon carries.
     pub carried: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTraffic {
-    /// Never less than the sum of the endpoints: those that are gone are still in here.
+    /// Never less than the sum of the endpoints: it includes endpoints that are gone.
     pub total: Usage,
-    /// Endpoints that still serve and have had traffic.
+    /// Current endpoints with traffic.
     pub endpoints: BTreeMap<SocketAddr, Usage>,
     pub relayed: Relayed,
 }
 
-/// What the relay counts besides traffic, in a mode whose daemon carries the connections.
+/// Counters of the relay besides traffic, in a mode whose daemon carries connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relayed {
     pub dial_errors: u64,
     pub retries: u64,
     pub failed: u64,
-    /// Connections that waited because a limit was reached.
+    /// Connections that waited because of a limit.
     pub waits: u64,
 }
 
-/// Keeps the numbers from one reading to the next.
+/// Keeps totals between readings.
 #[derive(Debug, Default)]
 pub struct Traffic {
     seen: HashMap<Pair, Usage>,
@@ -126,8 +126,8 @@ impl Traffic {
         &self.sample
     }
 
-    /// Reads the kernel's counters, and has it forget those that will not be needed. Best done often enough that few
-    /// Services come and go in between, such as every 15 seconds: what is counted is given to who has the address now.
+    /// Reads the kernel's counters, and deletes those that are not needed. Call it often enough that few Services
+    /// change in between, such as every 15 seconds: traffic is attributed to the current owner of the address.
     pub fn read(&mut self, kernel: &mut dyn CountTraffic, plan: &Plan) -> Result<&TrafficSample, Error> {
         let counts = kernel.read_counts()?;
         self.sample.forget_what_is_gone(plan);
@@ -149,8 +149,8 @@ impl Traffic {
         }
     }
 
-    /// Adds what is new, and returns the pairs that the kernel should forget: unused since the last reading, and either
-    /// of no use to any Service or in the way of others.
+    /// Adds the increase, and returns the pairs to delete: unused since the last reading, and either without a Service
+    /// or needed as room.
     fn add_pairs(&mut self, counts: &Counts, plan: &Plan) -> Vec<(Pair, Usage)> {
         let is_crowded = counts.busiest_family() > counts.capacity / 4 * 3;
         let mut idle = Vec::new();
@@ -172,7 +172,7 @@ impl Traffic {
 }
 
 impl TrafficSample {
-    /// The Service loses what is not a part of it any more; the numbers of its own stay.
+    /// Drops what is not part of the Service any more; its own totals stay.
     fn forget_what_is_gone(&mut self, plan: &Plan) {
         self.services.retain(|key, traffic| {
             let service = plan.services.get(key);
@@ -220,7 +220,7 @@ impl Usage {
     }
 }
 
-/// A count of bytes alone.
+/// Bytes only.
 pub(crate) fn bytes(bytes: u64) -> Count {
     Count { packets: 0, bytes }
 }
@@ -230,7 +230,7 @@ fn add(count: &mut Count, more: Count) {
     count.bytes += more.bytes;
 }
 
-/// A counter that shows less than before was begun anew.
+/// A counter that is lower than before has restarted.
 fn since(before: Count, now: Count) -> Count {
     if now.packets < before.packets {
         return now;

@@ -1,4 +1,4 @@
-//! A mode that answers questions, once for all modes.
+//! The read-only side of a mode, once for all modes.
 
 use portolan_plan::{Packet, Plan, Trace};
 
@@ -8,7 +8,7 @@ use crate::mode::{ModeView, Rendered};
 use crate::reconcile::{compare, render};
 use crate::{Change, Dataplane, Error, Objects, Observe};
 
-/// A mode's objects, how they are listed, and how the kernel is opened for reading.
+/// A mode's objects, their listing, and the kernel opened for reading.
 pub(crate) struct View<D: Dataplane> {
     pub(crate) dataplane: D,
     pub(crate) listing: fn(&Objects<D>) -> String,

@@ -1,7 +1,7 @@
-//! A packet's path past the kernel's netfilter hooks, with every random branch followed, for rules of any kind.
+//! A packet's path through the kernel's netfilter hooks, with every random branch followed, for rules of any kind.
 //!
-//! At each hook the base chains of all rules run in the order of their priorities, ours and those of other programs
-//! alike. What a base chain accepts goes on to the next one; what it drops is lost.
+//! At each hook, the base chains of all rules run in the order of their priorities, ours and foreign ones alike. A
+//! packet that a base chain accepts continues to the next one; a dropped packet ends there.
 
 mod hooks;
 
@@ -16,7 +16,7 @@ use portolan_plan::{NodePlan, Packet};
 pub use hooks::walk;
 pub(crate) use hooks::{DESTINATION_NAT, SOURCE_NAT};
 
-/// Where base chains are hooked in.
+/// Where base chains are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
     Prerouting,
@@ -38,11 +38,11 @@ pub struct BaseChain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainKind {
     Filter,
-    /// Sees the first packet of a connection only, and only until the connection has its translation.
+    /// Sees only the first packet of a connection, and only until the connection has its translation.
     Nat,
 }
 
-/// One branch of what may happen.
+/// One possible path.
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub packet: Packet,
@@ -52,39 +52,39 @@ pub struct Branch {
     pub masqueraded: bool,
     /// A virtual server has chosen the destination.
     pub scheduled: bool,
-    /// Connection tracking does not see the packet.
+    /// Connection tracking does not see the packet (NOTRACK).
     pub untracked: bool,
     pub mark: u32,
     pub share: f64,
     pub affinity: Option<u32>,
-    /// What it has met.
+    /// The rules and elements on the path.
     pub path: Vec<Met>,
     /// The rule that ended it.
     pub stopped_by: Option<Met>,
-    /// What limits the answer, in words.
+    /// Restrictions of the result, as text.
     pub notes: Vec<String>,
-    /// Rules of the base chain that were skipped and may have accepted the packet, in words.
+    /// Rules of the base chain that were skipped and may have accepted the packet, as text.
     pub doubts: Vec<String>,
     /// The connection has its destination, translated or not.
     pub(crate) has_destination: bool,
-    /// Rules of another program have translated it.
+    /// A foreign rule has translated it.
     pub(crate) is_diverted: bool,
 }
 
-/// Something that was met on the path: a rule in its chain, or an element in its map.
+/// A step on the path: a rule in its chain, or an element in its map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     pub place: Arc<str>,
     pub content: Arc<str>,
 }
 
-/// All that may happen.
+/// All possible ends.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub endings: Vec<Ending>,
-    /// How long a client is remembered, in seconds.
+    /// The session affinity timeout, in seconds.
     pub affinity: Option<u32>,
-    /// What limits the answer, in words.
+    /// Restrictions of the result, as text.
     pub notes: BTreeSet<String>,
 }
 
@@ -93,14 +93,14 @@ pub struct Ending {
     pub end: End,
     /// Whether the endpoint sees an address of the node as the source.
     pub masquerade: bool,
-    /// How likely it is, from 0 to 1.
+    /// Its probability, from 0 to 1.
     pub share: f64,
     pub path: Vec<Met>,
     /// The rule that ended it, if one did.
     pub stopped_by: Option<Met>,
-    /// That rule belongs to another program.
+    /// That rule is foreign.
     pub is_foreign: bool,
-    /// Where the packet was going at that moment.
+    /// The packet's destination at that point.
     pub destination: SocketAddr,
 }
 
@@ -109,9 +109,9 @@ pub enum End {
     Forward(SocketAddr),
     Reject,
     Drop,
-    /// It goes on as it came.
+    /// It continues unchanged.
     Pass,
-    /// A rule cannot be run.
+    /// A rule is not supported.
     Unknown,
 }
 
@@ -127,7 +127,7 @@ pub enum Verdict {
     Masquerade,
     Drop,
     Reject,
-    /// The rule in [`Branch::stopped_by`] cannot be run.
+    /// The rule in [`Branch::stopped_by`] is not supported.
     Unknown,
 }
 
@@ -155,14 +155,14 @@ impl Met {
     }
 }
 
-/// Rules of one kind that can be run on a packet.
+/// Rules of one kind, run on a packet.
 pub trait Rules {
     fn base_chains(&self, hook: Hook, family: Family) -> Vec<BaseChain>;
 
     /// Runs one of [`Rules::base_chains`].
     fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)>;
 
-    /// Whether these rules come with an address of the node that its Node object does not list.
+    /// Whether these rules add an address to the node that its Node object does not list.
     fn owns(&self, _address: IpAddr) -> bool {
         false
     }
@@ -181,7 +181,7 @@ impl Rules for NoRules {
     }
 }
 
-/// Where rules are run.
+/// Where rules run.
 pub struct Site<'a> {
     pub hook: Hook,
     pub node: &'a NodePlan,
@@ -220,7 +220,7 @@ impl Branch {
         SocketAddr::new(self.packet.destination, self.packet.port)
     }
 
-    /// Whether NAT chains of the hook have nothing more to decide.
+    /// Whether NAT chains of the hook have nothing left to decide.
     fn is_settled(&self, hook: Hook) -> bool {
         let is_destination = matches!(hook, Hook::Prerouting | Hook::Output);
         self.untracked || if is_destination { self.has_destination } else { self.masqueraded }

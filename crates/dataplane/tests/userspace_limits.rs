@@ -1,4 +1,4 @@
-//! A process that may open few files. A test of its own, because the limit is the whole process's.
+//! A process with a low limit of open files. A separate test program, because the limit applies to the whole process.
 
 #[path = "dataplane/world.rs"]
 #[expect(dead_code, reason = "this test uses a part of it")]

@@ -1,4 +1,4 @@
-//! Termination signals are waited for. Alone in its process, because it signals the process.
+//! Waiting for termination signals. A separate test program, because it signals the process.
 
 use portolan_kernel::signal::{Signal, block_termination_signals};
 
@@ -10,7 +10,7 @@ fn raise(signal: i32) {
 }
 
 #[test]
-fn signals_are_told_instead_of_ending_the_process() {
+fn signals_are_received_instead_of_ending_the_process() {
     let signals = block_termination_signals().unwrap();
     raise(libc::SIGTERM);
     assert_eq!(signals.wait(), Signal::Terminate);

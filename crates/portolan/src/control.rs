@@ -1,4 +1,4 @@
-//! The control socket: one JSON line asks the running daemon, one answers. Only root can open it.
+//! The control socket: one JSON line with a question to the running daemon, one with the answer. Only root can open it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -97,7 +97,7 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
 fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &OnReplaced) {
     for stream in listener.incoming().flatten() {
         if let Err(error) = answer_stream(&stream, published, replaced) {
-            tracing::debug!("answering a question: {error:#}");
+            tracing::debug!("answering on the control socket: {error:#}");
         }
     }
 }
@@ -106,7 +106,7 @@ fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
-    let question: Question = serde_json::from_str(&line).context("reading the question")?;
+    let question: Question = serde_json::from_str(&line).context("reading the request")?;
     if matches!(question, Question::Replace) {
         let listeners = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.listeners.clone();
         return replacement::hand_over(stream, listeners.as_deref(), replaced);
@@ -151,7 +151,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
 
 pub(crate) use replacement::{Replacement, replace};
 
-pub(crate) fn ask(path: &Path, question: &Question) -> anyhow::Result<Answer> {
+pub(crate) fn query(path: &Path, question: &Question) -> anyhow::Result<Answer> {
     let mut stream = UnixStream::connect(path).with_context(|| {
         format!(
             "connecting to the daemon at {} (start portolan proxy, or answer from files with --manifests PATH)",

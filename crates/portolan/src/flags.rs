@@ -58,7 +58,7 @@ pub enum Command {
     Cleanup(CleanupFlags),
 }
 
-/// kube-proxy's flags, with its defaults and meanings, followed by our own, which also count beside --config.
+/// kube-proxy's flags, with its defaults and meanings, followed by our own, which also take effect beside --config.
 #[derive(Args, Clone, Debug)]
 pub struct ProxyFlags {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub struct ProxyFlags {
     pub dns_config: Option<PathBuf>,
 }
 
-/// Where the facts come from.
+/// The source of facts.
 #[derive(Args, Clone, Debug)]
 pub struct FactFlags {
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub struct FactFlags {
     pub hostname_override: Option<String>,
 }
 
-/// Facts from files, and the cluster that they live in.
+/// Facts from files, and the settings of their cluster.
 #[derive(Args, Clone, Debug)]
 pub struct ManifestFlags {
     /// Files or directories with Services, EndpointSlices, Endpoints, Pods and Nodes, in YAML or JSON
@@ -124,7 +124,7 @@ pub struct ManifestFlags {
     pub state_directory: PathBuf,
 }
 
-/// Flags of our own about traffic; they also count beside --config.
+/// Our own flags about traffic; they also take effect beside --config.
 #[derive(Args, Clone, Debug)]
 pub struct OwnTrafficFlags {
     /// Count connections, packets and bytes by Service and endpoint, for /metrics
@@ -138,7 +138,7 @@ pub struct OwnTrafficFlags {
     pub modes: ModeFlags,
 }
 
-/// What a command that answers from manifests reads its settings from, as `portolan proxy` does.
+/// The settings of a command that answers from manifests, as for `portolan proxy`.
 #[derive(Args, Clone, Debug)]
 pub struct SettingFlags {
     #[command(flatten)]

@@ -7,8 +7,8 @@ use portolan_dataplane::modes;
 use portolan_kernel::addresses::interface_addresses;
 use portolan_model::{Family, Node, Snapshot};
 
-/// The addresses of all interfaces, except link-local ones, which every pod's link has, and addresses of Services. After an
-/// error the list is empty, and node ports follow the Node object alone.
+/// The addresses of all interfaces, except link-local addresses, which every pod link has, and Service addresses. After
+/// an error the list is empty, and node ports follow the Node object alone.
 pub fn addresses() -> Vec<IpAddr> {
     match interface_addresses() {
         Ok(addresses) => {
@@ -38,7 +38,7 @@ pub fn add_addresses(snapshot: &mut Snapshot, addresses: &[IpAddr], named: Optio
     }
 }
 
-/// Some modes put addresses of Services on a device of their own.
+/// Some modes put Service addresses on their own device.
 fn is_service_device(name: &str) -> bool {
     modes::devices().any(|device| device == name)
 }

@@ -1,4 +1,4 @@
-//! Log lines in the forms that Kubernetes' own programs write, so that what reads theirs reads ours.
+//! Log lines in the formats of Kubernetes' own programs, so that existing log pipelines can parse them.
 
 use std::fmt::{self, Write};
 
@@ -16,7 +16,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The event as a line, with its end.
+    /// The event as a line, with its line break.
     pub(crate) fn line(self, event: &Event<'_>, now: &jiff::Timestamp, process: u32) -> String {
         let (metadata, content) = (event.metadata(), Content::of(event));
         let mut line = match self {
@@ -60,7 +60,7 @@ fn json_line(metadata: &Metadata<'_>, content: &Content, now: &jiff::Timestamp) 
     line + "}"
 }
 
-/// Colours are those of most programs: red for errors, yellow for warnings, green for what is normal.
+/// Conventional colours: red for errors, yellow for warnings, green otherwise.
 fn terminal_line(metadata: &Metadata<'_>, content: &Content, now: &jiff::Timestamp) -> String {
     let colour = match *metadata.level() {
         Level::ERROR => 31,
@@ -89,7 +89,7 @@ fn caller(metadata: &Metadata<'_>) -> String {
     format!("{name}:{}", metadata.line().unwrap_or(0))
 }
 
-/// An event's message, and its fields as JSON. What is called an error is `err`, as in Kubernetes.
+/// An event's message, and its fields as JSON. A field named `error` becomes `err`, as in Kubernetes.
 #[derive(Default)]
 struct Content {
     message: String,
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps every event in all formats, at a fixed time.
+    /// Stores every event in all formats, at a fixed time.
     struct Keep(Arc<Mutex<Vec<String>>>);
 
     impl Subscriber for Keep {

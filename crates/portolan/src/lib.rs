@@ -46,7 +46,7 @@ fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
     }
 }
 
-/// Under the name of kube-proxy the program is `portolan proxy`.
+/// Under the name of kube-proxy, the program runs as `portolan proxy`.
 fn parse(arguments: &[OsString]) -> Result<Command, clap::Error> {
     if is_kube_proxy(arguments) {
         let arguments = portolan_config::normalised(arguments.iter().cloned());
@@ -73,7 +73,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
     }
 }
 
-/// kube-proxy fails with 1; the commands that compare need 1 for "they differ".
+/// kube-proxy fails with 1; the commands that compare use 1 for "they differ".
 fn failure(arguments: &[OsString]) -> u8 {
     if is_kube_proxy(arguments) || is_proxy(arguments) { exit::PROXY_FAILURE } else { exit::FAILURE }
 }

@@ -1,4 +1,4 @@
-//! The log, on standard error: as klog writes it, as component-base writes JSON, or for people at a terminal.
+//! The log, on standard error: in klog's format, as component-base's JSON, or for terminals.
 
 use std::io::{IsTerminal, Write};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -15,13 +15,13 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// 0 normal, 2 every sync, 4 everything.
     pub verbosity: u8,
-    /// Another verbosity for files whose names match a pattern; the first that matches counts.
+    /// Another verbosity for files whose names match a pattern; the first match applies.
     pub patterns: Vec<(String, u8)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people at a terminal, otherwise as klog writes.
+    /// For terminals, otherwise klog's format.
     #[default]
     Unset,
     Text,
@@ -39,7 +39,7 @@ impl LogSettings {
         Self { format, verbosity, patterns: document.patterns().to_vec() }
     }
 
-    /// How verbose events of this source file may be.
+    /// The verbosity of this source file.
     fn level(&self, file: &str) -> LevelFilter {
         let found = self.patterns.iter().find(|(pattern, _)| is_match(pattern, file));
         level_of(found.map_or(self.verbosity, |(_, verbosity)| *verbosity))
@@ -62,7 +62,8 @@ fn level_of(verbosity: u8) -> LevelFilter {
     }
 }
 
-/// Whether a pattern with `*` and `?` means this file: by its name without ending, or by its path if it has a slash.
+/// Whether a pattern with `*` and `?` matches this file: its name without extension, or its path if the pattern has a
+/// slash.
 fn is_match(pattern: &str, file: &str) -> bool {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -79,10 +80,10 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// What the log lets through, once it runs.
+/// The current settings, once the log is started.
 static RUNNING: OnceLock<RwLock<LogSettings>> = OnceLock::new();
 
-/// Writes events to standard error. There are no spans in this program.
+/// Writes events to standard error. This program has no spans.
 struct Log(Format);
 
 impl Subscriber for Log {
@@ -96,7 +97,7 @@ impl Subscriber for Log {
 
     fn event(&self, event: &Event<'_>) {
         let line = self.0.line(event, &jiff::Timestamp::now(), std::process::id());
-        // A log that cannot be written is no reason to stop.
+        // A failure to write the log does not stop the program.
         _ = std::io::stderr().write_all(line.as_bytes());
     }
 
@@ -126,18 +127,18 @@ pub(crate) fn start(settings: &LogSettings) {
     }
 }
 
-/// Lets through what the settings allow from now on. The format stays as it was at the start.
+/// Applies new settings. The format stays as it was at the start.
 pub(crate) fn set(settings: &LogSettings) {
     let Some(running) = RUNNING.get() else { return };
     *running.write().unwrap_or_else(PoisonError::into_inner) = settings.clone();
-    // Which events are let through is remembered for each place in the code.
+    // Callsites cache whether they are enabled.
     tracing::callsite::rebuild_interest_cache();
 }
 
-/// For `/debug/flags/v`: the new verbosity as text, and what to answer.
+/// For `/debug/flags/v`: takes the new verbosity as text, and returns the response.
 pub(crate) fn set_verbosity(text: &str) -> Result<String, String> {
     let verbosity = text.trim().parse().map_err(|_| format!("{text:?} is not a verbosity: write a number from 0"))?;
-    let settings = current().ok_or("the log does not run")?.clone();
+    let settings = current().ok_or("the log is not started")?.clone();
     set(&LogSettings { verbosity, ..settings });
     Ok(format!("successfully set klog.logging.verbosity to {verbosity}"))
 }

@@ -22,13 +22,13 @@ pub fn apply(settings: &Settings) -> bool {
         problems.extend(machine.route_loopback());
     }
     problems.iter().for_each(|problem| tracing::error!("{problem}"));
-    // As in kube-proxy, this is no failure: it needs another privilege, and a unit or pod can set it as well.
+    // As in kube-proxy, this is no failure: it needs another privilege, and a unit or pod can set it, too.
     let last = machine.protect_from_out_of_memory(settings.oom_score_adj.into());
     last.iter().for_each(|problem| tracing::warn!("{problem}"));
     problems.is_empty()
 }
 
-/// Where the kernel's files are.
+/// The root of /proc and /sys.
 pub struct Machine {
     root: PathBuf,
 }
@@ -123,7 +123,7 @@ fn table_size(settings: &ConntrackSettings, processors: u64) -> Option<u64> {
     Some(if scaled > LARGEST_TABLE { LARGEST_TABLE } else { scaled.max(settings.min.into()) })
 }
 
-/// The kernel's way of writing a list of numbers: `0-3,8,10-11`.
+/// Parses the kernel's format for CPU lists: `0-3,8,10-11`.
 fn count_processors(list: &str) -> anyhow::Result<u64> {
     let mut count = 0;
     for part in list.trim().split(',') {

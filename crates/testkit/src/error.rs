@@ -57,8 +57,8 @@ pub enum Error {
     #[error("cannot start {program} in {host}: {source}")]
     Start { host: &'static str, program: String, source: io::Error },
 
-    #[error("{program} ended, or was not ready in time; its last output:\n{said}")]
-    NotReady { program: String, said: String },
+    #[error("{program} ended, or was not ready in time; its last output:\n{output}")]
+    NotReady { program: String, output: String },
 
     #[error("cannot use {} as the certificate of the API server: {reason}", path.display())]
     Authority { path: PathBuf, reason: String },

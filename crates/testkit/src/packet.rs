@@ -1,15 +1,15 @@
-//! One line of a `packets` section: `SOURCE -> DESTINATION:PORT/PROTOCOL FATE`, and behind a bar the fate in a mode that
-//! cannot do otherwise: `… FATE | ipvs FATE`.
+//! One line of a `packets` section: `SOURCE -> DESTINATION:PORT/PROTOCOL FATE`, and after a bar a different fate in one
+//! mode: `… FATE | ipvs FATE`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::topology;
 
-/// The modes of the dataplane, each with golden text of its own.
+/// The sections with golden text: the modes of the dataplane.
 pub(crate) const MODES: &[&str] = &["nftables", "iptables", "ipvs", "ebpf", "userspace", "kernelspace"];
 
-/// A packet and what must become of it.
+/// A packet and its expected fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketLine {
     pub line_number: usize,
@@ -21,10 +21,10 @@ pub struct PacketLine {
     pub exceptions: Vec<(String, Expected)>,
 }
 
-/// Where a packet comes from.
+/// The source of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The host that owns the address, also when the line spells the address; none for an address of no host.
+    /// The host that owns the address, also when the line has the address itself; none for an address of no host.
     pub name: Option<String>,
     pub address: IpAddr,
     /// The interface on which node-a receives the packet; none when node-a itself sends it.
@@ -44,16 +44,16 @@ pub enum Expected {
     /// One of the endpoints receives it. With `masquerade` the endpoint sees an address of node-a as the source,
     /// without it the sender's own address.
     Forward { endpoints: Vec<SocketAddr>, masquerade: bool },
-    /// The sender is told that nobody listens.
+    /// The sender gets a reset or "port unreachable".
     Reject(String),
-    /// Silence.
+    /// No answer.
     Drop(String),
-    /// The packet is none of our business and goes on as it came.
+    /// No rule of ours applies, and the packet continues unchanged.
     Pass,
 }
 
 impl PacketLine {
-    /// Reads one line; none if it holds only a comment. The error is the reason alone, as the caller knows the file.
+    /// Parses one line; none if it has only a comment. The error is the reason alone, as the caller knows the file.
     pub(crate) fn parse(line_number: usize, line: &str) -> Result<Option<PacketLine>, String> {
         let content = line.split('#').next().unwrap_or_default();
         let words: Vec<&str> = content.split_whitespace().collect();
@@ -74,7 +74,7 @@ impl PacketLine {
 }
 
 impl PacketLine {
-    /// The line as it is meant in one mode.
+    /// The line for one mode.
     pub fn in_mode(&self, mode: &str) -> PacketLine {
         let exception = self.exceptions.iter().find(|(name, _)| name == mode);
         let expected = exception.map_or(&self.expected, |(_, expected)| expected).clone();
@@ -85,24 +85,24 @@ impl PacketLine {
 fn parse_exception(words: &[&str], destination: IpAddr) -> Result<(String, Expected), String> {
     match words {
         [mode, fate @ ..] if MODES.contains(mode) => Ok(((*mode).to_owned(), Expected::parse(fate, destination)?)),
-        _ => Err(format!("behind a bar comes one of {}, and a fate", MODES.join(", "))),
+        _ => Err(format!("after a bar, write one of {}, and a fate", MODES.join(", "))),
     }
 }
 
 impl Source {
-    /// Reads a host's name or an address, in the family of the destination.
+    /// Parses a host's name or an address, in the family of the destination.
     pub fn parse(text: &str, destination: IpAddr) -> Result<Source, String> {
         if let Some(host) = topology::by_name(text) {
             return Ok(Source::at(host.address_toward(destination)));
         }
-        let address: IpAddr = text
-            .parse()
-            .map_err(|_| format!("`{text}` is no source; allowed are an IP address or one of {}", topology::names()))?;
+        let address: IpAddr = text.parse().map_err(|_| {
+            format!("`{text}` is not a source; allowed are an IP address or one of {}", topology::names())
+        })?;
         same_family("source", address, destination)?;
         Ok(Source::at(address))
     }
 
-    /// An address of no host arrives where node-a's default route points: from outside.
+    /// An address of no host arrives from outside, by node-a's default route.
     fn at(address: IpAddr) -> Source {
         let host = topology::by_address(address);
         let interface = host.map_or(Some("eth2"), |host| host.interface);
@@ -121,7 +121,7 @@ impl Expected {
             }
             ["pass"] => Ok(Expected::Pass),
             _ => Err(format!(
-                "`{}` is no fate; allowed are `forward ENDPOINT... [masquerade]`, `reject REASON`, `drop REASON` and `pass`",
+                "`{}` is not a fate; allowed are `forward ENDPOINT... [masquerade]`, `reject REASON`, `drop REASON` and `pass`",
                 words.join(" ")
             )),
         }
@@ -142,7 +142,7 @@ impl Expected {
 
 fn parse_destination(text: &str) -> Result<(SocketAddr, Protocol), String> {
     let allowed = "allowed are `ADDRESS:PORT/PROTOCOL` and `[ADDRESS]:PORT/PROTOCOL` with tcp, udp or sctp";
-    let no_destination = || format!("`{text}` is no destination; {allowed}");
+    let no_destination = || format!("`{text}` is not a destination; {allowed}");
     let (address, protocol) = text.split_once('/').ok_or_else(no_destination)?;
     let address = address.parse().map_err(|_| no_destination())?;
     let protocol = match protocol {
@@ -157,7 +157,7 @@ fn parse_destination(text: &str) -> Result<(SocketAddr, Protocol), String> {
 fn parse_endpoint(text: &str, destination: IpAddr) -> Result<SocketAddr, String> {
     let endpoint: SocketAddr = text.parse().map_err(|_| {
         format!(
-            "`{text}` is no endpoint; allowed are `ADDRESS:PORT`, `[ADDRESS]:PORT` and, as the last word, `masquerade`"
+            "`{text}` is not an endpoint; allowed are `ADDRESS:PORT`, `[ADDRESS]:PORT` and, as the last word, `masquerade`"
         )
     })?;
     same_family("endpoint", endpoint.ip(), destination)?;

@@ -13,7 +13,7 @@
 //! golden text
 //! ```
 //!
-//! `objects.yaml` and `packets` may come again: each pair is a step that replaces the whole set of objects. The golden
+//! `objects.yaml` and `packets` may repeat: each pair is a step that replaces the whole set of objects. The golden
 //! sections come last, one per mode.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Scenario {
     text: String,
 }
 
-/// One state of the cluster and the packets that are sent in it.
+/// One state of the cluster, and the packets that are sent in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub objects: String,
@@ -141,7 +141,7 @@ fn check_order(previous: &str, name: &str) -> Result<(), String> {
         mode if MODES.contains(&mode) => Ok(()),
         unknown => {
             let modes = MODES.join(", ");
-            Err(format!("`{unknown}` is no section; allowed are flags, objects.yaml, packets, {modes}"))
+            Err(format!("`{unknown}` is not a section; allowed are flags, objects.yaml, packets, {modes}"))
         }
     }
 }

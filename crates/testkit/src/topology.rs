@@ -1,4 +1,5 @@
-//! The fixed network of every scenario: which host has which address, and where node-a sees it arrive.
+//! The fixed network of every scenario: the addresses of each host, and the interface of node-a on which its packets
+//! arrive.
 //!
 //! | host | what | IPv4 | IPv6 | seen by node-a on |
 //! |---|---|---|---|---|
@@ -12,9 +13,9 @@
 //! | pod-b3 | pod of node-b | 10.244.2.4 | fd00:10:244:2::4 | eth0 |
 //! | client | the outside world | 203.0.113.9, all of 192.0.2.0/24 | 2001:db8:113::9, all of 2001:db8:2::/64 | eth2 |
 //!
-//! The first address of a row is the one that the host's name stands for. node-a's `eth0` is the node network, `eth1` a
-//! second network to node-b, `eth2` the way out. 10.96.0.0/16, fd00:10:96::/112, 198.51.100.0/24 and 2001:db8:51::/64
-//! are for virtual addresses: no host owns them, and a packet to one that nobody translates ends in silence at the client.
+//! A host's name stands for the first address of its row. node-a's `eth0` is the node network, `eth1` a second network
+//! to node-b, `eth2` the way out. 10.96.0.0/16, fd00:10:96::/112, 198.51.100.0/24 and 2001:db8:51::/64 are for virtual
+//! addresses: no host owns them, and an untranslated packet to one ends in silence at the client.
 //!
 //! node-b translates nothing: its packets to virtual addresses reach node-a by the default route. An endpoint among
 //! node-b's own pods then answers node-b's senders directly, past node-a, so such a packet only works with masquerade.
@@ -30,7 +31,7 @@ pub struct HostAddresses {
     pub name: &'static str,
     pub ipv4: &'static [Ipv4Addr],
     pub ipv6: &'static [Ipv6Addr],
-    /// The interface of node-a on which this host's packets arrive; none for node-a's own.
+    /// The interface of node-a on which this host's packets arrive; none for node-a itself.
     pub interface: Option<&'static str>,
 }
 
@@ -144,8 +145,8 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// 192.0.2.0/24 and 2001:db8:2::/64 stand for the rest of the world; the client answers for all of them, so that
-/// source ranges can be tested with any number of outside addresses.
+/// 192.0.2.0/24 and 2001:db8:2::/64 are all other external addresses; the client answers for all of them, so that
+/// source ranges can be tested with any number of external addresses.
 fn is_elsewhere(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.octets()[..3] == [192, 0, 2],

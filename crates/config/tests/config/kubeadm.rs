@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use portolan_config::{AskedMode, Given, Read, Span, from_file};
+use portolan_config::{ConfiguredMode, Given, Read, Span, from_file};
 
 fn files() -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/kubeadm");
@@ -43,7 +43,7 @@ fn every_release_means_the_defaults() {
         assert_eq!(document.integer("oomScoreAdj"), -999, "{name}");
         assert_eq!(document.span("iptables.syncPeriod"), Span(30_000_000_000), "{name}");
         assert!(!document.is_given("iptables.minSyncPeriod"), "{name}: kubeadm's 0s is not a wish");
-        let mode = if name == "1.37.conf" { AskedMode::Iptables } else { AskedMode::Unset };
+        let mode = if name == "1.37.conf" { ConfiguredMode::Iptables } else { ConfiguredMode::Unset };
         assert_eq!(document.mode(), mode, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's tables, by the programs of iptables.
+//! The kernel's iptables tables, through the iptables programs.
 
 use super::{Iptables, chains};
 use crate::tables::{RuleTally, TablesKernel, Variant};
@@ -7,7 +7,7 @@ use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 pub struct IptablesKernel(TablesKernel);
 
 impl IptablesKernel {
-    /// For the network namespace that the calling thread is in.
+    /// For the network namespace of the calling thread.
     pub fn open(variant: Variant) -> Result<Self, Error> {
         Ok(Self(TablesKernel::open(variant, chains::layout())?))
     }
@@ -36,7 +36,7 @@ impl Program<Iptables> for IptablesKernel {
         self.0.write(&change.removed, &change.added)
     }
 
-    /// The kernel forgets an endpoint's clients with the endpoint's chain.
+    /// The kernel drops an endpoint's clients with the endpoint's chain.
     fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
         Ok(0)
     }

@@ -1,4 +1,4 @@
-//! What a node has even without Services: the chains that all Services share, and the jumps that lead to them.
+//! What a node has even without Services: the chains that all Services share, and the jumps to them.
 
 use portolan_model::Family;
 use portolan_plan::FamilyPlan;
@@ -30,7 +30,7 @@ const TRANSLATION_JUMPS: [Jump; 3] = [
 
 const LAST_RULE: &str = "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
 
-/// Which chains are this mode's.
+/// The chains of this mode.
 pub(crate) fn layout() -> Layout {
     let forward = [FORWARD_FIREWALL, FORWARD_JUMP].into_iter().chain(FORWARD_JUMPS);
     let filter = INPUT_JUMPS.into_iter().chain(forward).chain(OUTPUT_JUMPS);
@@ -82,7 +82,8 @@ fn mark_chains(mode: &Iptables, family: Family) -> [Object; 2] {
     [chain(family, Table::Nat, POSTROUTING, leave), chain(family, Table::Nat, MARK_MASQUERADE, [set])]
 }
 
-/// What is invalid to connection tracking would reach a client with the endpoint's address, and end its connection.
+/// A packet that connection tracking calls invalid would reach the client with the endpoint's address as its source,
+/// and reset the connection.
 fn forward_rules(mode: &Iptables) -> Vec<Rule> {
     let mark = mode.mark;
     let invalid = rule().words("-m conntrack --ctstate INVALID");

@@ -7,7 +7,7 @@
 //!                     frontend)     ├► KUBE-FW-… ─► KUBE-EXT-…
 //!                                   └► KUBE-NODEPORTS ─► KUBE-EXT-…
 //! nat POSTROUTING ─► KUBE-POSTROUTING: masquerade what KUBE-MARK-MASQ has marked
-//! filter INPUT, FORWARD, OUTPUT: what should have been translated and was not is refused
+//! filter INPUT, FORWARD, OUTPUT: refuse what should have been translated and was not
 //! ```
 
 mod apply;
@@ -33,34 +33,34 @@ pub fn listing(objects: &Objects<Iptables>) -> String {
     tables::listing(&objects.0)
 }
 
-/// The mode and what can be configured about it.
+/// The mode and its settings.
 pub struct Iptables {
-    /// The bit of the packet mark that says "masquerade".
+    /// The bit of the packet mark that means "masquerade".
     mark: u32,
-    /// Whether packets that connection tracking cannot place are dropped.
+    /// Whether packets that connection tracking calls invalid are dropped.
     drops_invalid: bool,
-    /// Whether the kernel counts what kube-proxy has it count.
+    /// Whether the kernel keeps kube-proxy's nfacct counters.
     counts: bool,
 }
 
-/// kube-proxy's counters: packets that connection tracking could not place, and connections to node ports at 127.0.0.1.
+/// kube-proxy's counters: packets that connection tracking calls invalid, and connections to node ports at 127.0.0.1.
 pub const INVALID_DROPPED: &str = "ct_state_invalid_dropped_pkts";
 pub const LOOPBACK_ACCEPTED: &str = "localhost_nps_accepted_pkts";
 pub const COUNTERS: [&str; 2] = [INVALID_DROPPED, LOOPBACK_ACCEPTED];
 
 impl Iptables {
-    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    /// `masquerade_bit` is 0 to 31; kube-proxy's default is 14.
     pub fn new(masquerade_bit: u8) -> Self {
         Self { mark: 1 << (masquerade_bit & 31), drops_invalid: true, counts: false }
     }
 
-    /// For kernels that have the counters.
+    /// For kernels that have nfacct.
     pub fn with_counters(mut self) -> Self {
         self.counts = true;
         self
     }
 
-    /// For kernels that are set to be liberal about sequence numbers, and so call nothing invalid for them.
+    /// For kernels with `nf_conntrack_tcp_be_liberal`, which call no packet invalid for its sequence number.
     pub fn without_dropping_invalid(mut self) -> Self {
         self.drops_invalid = false;
         self

@@ -27,7 +27,7 @@ impl Mode for IptablesMode {
         tables::missing_programs()
     }
 
-    /// A write costs as much as there are rules, in the kernel's check of all chains.
+    /// The cost of a write grows with the number of rules: the kernel validates all chains.
     fn batches_changes(&self) -> bool {
         true
     }
@@ -53,7 +53,7 @@ impl Mode for IptablesMode {
         Box::new(Reconciler::new(dataplane(settings, Machine::look()), FakeKernel::failing(fails_one_in, seed)))
     }
 
-    /// The chains of all modes with rules in these tables.
+    /// The chains of all modes that keep rules in these tables.
     fn places(&self) -> Vec<Box<dyn Place>> {
         ServiceChains::places(NAME)
     }
@@ -67,7 +67,7 @@ impl Mode for IptablesMode {
     }
 }
 
-/// What the rules depend on besides settings.
+/// What the rules depend on besides the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Machine {
     is_liberal: bool,
@@ -89,7 +89,7 @@ fn dataplane(settings: &ModeSettings, machine: Machine) -> Iptables {
     if machine.has_counters { mode.with_counters() } else { mode }
 }
 
-/// A rule can only name counters that exist. A kernel without nfacct serves as well.
+/// A rule can only name counters that exist. The mode also works on a kernel without nfacct.
 fn create_counters() {
     let create = || -> portolan_kernel::Result<()> {
         let mut accounting = Accounting::open()?;
@@ -143,7 +143,7 @@ impl ActiveMode for ActiveIptables {
     }
 }
 
-/// The counters that kube-proxy has in this mode.
+/// kube-proxy's counters in this mode.
 #[derive(Default)]
 struct Counters(TrafficSample);
 

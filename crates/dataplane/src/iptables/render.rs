@@ -84,7 +84,7 @@ impl Port<'_> {
         self.own_chain(if pool == Pool::Cluster { Kind::Cluster } else { Kind::Local })
     }
 
-    /// The frontend whose routes the chain for everything but the ClusterIP spells: they all have the same.
+    /// The frontend whose routes the external chain implements: all external frontends have the same routes.
     fn external(&self) -> Option<&Frontend> {
         let is_external = |it: &&Frontend| it.kind != FrontendKind::ClusterIp && forwards(it.routes);
         self.service.frontends.iter().find(is_external)
@@ -94,12 +94,12 @@ impl Port<'_> {
         self.service.frontends.iter().filter(|frontend| frontend.sources.is_some() && forwards(frontend.routes))
     }
 
-    /// What is matched, with the comment where `iptables-save` prints it.
+    /// The match, with the comment where `iptables-save` prints it.
     fn matching(&self, address: IpAddr, port: u16, comment: &str) -> RuleBuilder {
         rule().at_service(address, self.protocol(), port, comment)
     }
 
-    /// Where packets to the frontend go, as long as anybody's are forwarded.
+    /// The target of packets to the frontend, if any route forwards.
     fn dispatch(&self, frontend: &Frontend, objects: &mut Vec<Object>) {
         if !forwards(frontend.routes) {
             return;
@@ -127,7 +127,7 @@ impl Port<'_> {
         });
     }
 
-    /// Stands before the rule that leads to the same chain without counting.
+    /// Stands before the rule that jumps to the same chain without counting.
     fn count_loopback(&self, frontend: &Frontend, chain: &str) -> Option<Object> {
         let FrontendAddress::NodePort(port) = frontend.address else { return None };
         let builder = rule().destination(loopback(self.family())).at_port(self.protocol(), port, &self.name);
@@ -139,7 +139,8 @@ impl Port<'_> {
         self.pool_name(pool.unwrap_or(Pool::Cluster))
     }
 
-    /// The ClusterIP is masqueraded in its own pool chain; other frontends that lead there have seen to it before.
+    /// The ClusterIP is masqueraded in its own pool chain; chains of other frontends have marked the packet before they
+    /// jump here.
     fn pool_chain(&self, pool: Pool) -> Object {
         let internal = self.service.frontends.iter().find(|it| it.kind == FrontendKind::ClusterIp);
         let masquerade = internal.filter(|it| it.routes.use_pool(pool)).and_then(|it| self.masquerade_cluster_ip(it));
@@ -163,7 +164,7 @@ impl Port<'_> {
         Some(builder.jump(MARK_MASQUERADE))
     }
 
-    /// A client that was sent to this endpoint before is sent there again.
+    /// A client that was sent to this endpoint before is sent to it again.
     fn recall(&self, endpoint: &Endpoint) -> Option<Rule> {
         let seconds = self.service.affinity_seconds?;
         let chain = endpoint_chain(&self.service.key, endpoint.socket());
@@ -171,7 +172,7 @@ impl Port<'_> {
         Some(self.commented(rule(), &comment).remembered(self.family(), &chain, seconds).jump(&chain))
     }
 
-    /// Comments of endpoints are most of the rules, and the kernel looks at each on every change.
+    /// Endpoint rules are most of the rules, and the kernel processes each comment on every change.
     fn commented(&self, builder: RuleBuilder, comment: &str) -> RuleBuilder {
         if self.node.is_large { builder } else { builder.comment(comment) }
     }
@@ -182,7 +183,7 @@ impl Port<'_> {
         if remaining > 1 { builder.one_in(remaining).jump(&chain) } else { builder.jump(&chain) }
     }
 
-    /// A pod that reaches itself would answer itself directly, were its own address not replaced.
+    /// A pod that reaches itself through its Service would reply to itself directly if its source address were kept.
     fn endpoint_chain(&self, endpoint: &Endpoint) -> Object {
         let name = endpoint_chain(&self.service.key, endpoint.socket());
         let hairpin = self.commented(rule().source(endpoint.address.into()), &self.name).jump(MARK_MASQUERADE);
@@ -195,7 +196,7 @@ impl Port<'_> {
         self.chain(name, [hairpin, translate])
     }
 
-    /// Pods first, then the node, then whoever remains, as the plan's origins are.
+    /// Pods first, then the node, then all others, in the order of the plan's origins.
     fn external_chain(&self, routes: Routes) -> Object {
         let Routes { pod, node, outside } = routes;
         let name = &self.name;
@@ -236,7 +237,7 @@ impl Port<'_> {
         }
     }
 
-    /// Sources that may pass. The others go on untranslated, and are dropped for that.
+    /// Allowed sources pass. Other packets continue untranslated, and are dropped for that.
     fn firewall_chain(&self, frontend: &Frontend) -> Object {
         let comment = format!("{} loadbalancer IP", self.name);
         let external = self.own_chain(Kind::External);

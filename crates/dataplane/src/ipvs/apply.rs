@@ -1,5 +1,6 @@
-//! The kernel's side of the mode. IPVS knows no transactions, so that a change is made in an order in which every moment
-//! of it serves: what is new comes first, then what leads to it; what goes, goes in the opposite order.
+//! Writes the mode's objects to the kernel. IPVS has no transactions, so a change is written in an order in which every
+//! intermediate state serves traffic: a new object is written before what refers to it, and an old one is removed after
+//! what refers to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 
 pub struct IpvsKernel {
     pub(super) tables: TablesKernel,
-    /// What the tables are known to hold, for as long as the kernel says that nobody else has written.
+    /// What the tables hold, valid as long as the kernel's generation shows no foreign write.
     pub(super) rules: Option<Contents>,
     pub(super) sets: IpSets,
     pub(super) balancer: Balancer,
@@ -32,7 +33,7 @@ pub struct IpvsKernel {
 type ObjectMap = BTreeMap<Key, Value>;
 
 impl IpvsKernel {
-    /// For the network namespace that the calling thread is in.
+    /// For the network namespace of the calling thread.
     pub fn open(variant: Variant) -> Result<Self, Error> {
         Ok(Self {
             tables: TablesKernel::open(variant, chains::layout())?,
@@ -46,7 +47,7 @@ impl IpvsKernel {
         })
     }
 
-    /// Virtual servers in these ranges are not deleted, and draining ends after this time even with connections left.
+    /// Virtual servers in these ranges are not deleted. Draining ends after this time, even with connections left.
     pub fn with_limits(mut self, excluded: Vec<IpNet>, longest_drain: Option<Duration>) -> Self {
         self.set_limits(excluded, longest_drain);
         self
@@ -64,12 +65,12 @@ impl IpvsKernel {
         self.tables.variant()
     }
 
-    /// How many netlink requests this handle has sent in its life.
+    /// The number of netlink requests that this handle has sent.
     pub fn requests_sent(&self) -> usize {
         self.balancer.requests_sent() + self.sets.requests_sent() + self.address_requests
     }
 
-    /// Takes away destinations whose connections have ended; tells how many still have some.
+    /// Removes destinations whose connections have ended. Returns how many still have connections.
     pub fn reap(&mut self, now: Instant) -> Result<usize, Error> {
         self.drains.reap(&mut self.balancer, self.longest_drain, now)?;
         Ok(self.drains.len())
@@ -101,7 +102,7 @@ impl IpvsKernel {
         let mut requests = ipset::Requests::default();
         for (key, value) in added {
             if let (Key::Set(name), Value::Set(kind)) = (key, value) {
-                // One of another type by that name was not made by us or a kube-proxy.
+                // A set of this name with another type is foreign.
                 if removed.contains_key(key) {
                     requests.destroy(&name.to_string());
                 }
@@ -141,7 +142,7 @@ impl IpvsKernel {
         if requests.is_empty() { Ok(()) } else { Ok(self.sets.perform(requests)?) }
     }
 
-    /// What is there already gets what it should have: a destination on its way out may come back.
+    /// An object that exists is updated: a draining destination may be wanted again.
     fn add_servers(&mut self, removed: &ObjectMap, added: &ObjectMap) -> Result<(), Error> {
         let (mut requests, mut retries) = (Requests::default(), Vec::new());
         for (key, value) in added {
@@ -166,7 +167,7 @@ impl IpvsKernel {
         }
         let known = self.change_servers(requests)?;
         let mut requests = Requests::default();
-        known.into_iter().filter_map(|index| retries.get(index)).for_each(|retry| retry.ask(&mut requests));
+        known.into_iter().filter_map(|index| retries.get(index)).for_each(|retry| retry.add_to(&mut requests));
         self.change_servers(requests).map(drop)
     }
 
@@ -185,7 +186,7 @@ impl IpvsKernel {
                         requests.delete_server(server.in_kernel());
                     }
                 }
-                // Those of a server that goes as a whole go with it.
+                // Destinations of a removed server go with it.
                 Key::Destination(server, endpoint) if !is_gone(Key::Server(*server), removed, added) => {
                     if has_ends(server.protocol) {
                         requests.set_destination(server.in_kernel(), *endpoint, 0);
@@ -226,14 +227,14 @@ fn is_gone(key: Key, removed: &ObjectMap, added: &ObjectMap) -> bool {
     removed.contains_key(&key) && !added.contains_key(&key)
 }
 
-/// What was asked for, to be set where it was found.
+/// A request that is repeated as an update, because the object exists.
 enum Retry {
     Server(Server, Scheduling),
     Destination(Server, SocketAddr, u32),
 }
 
 impl Retry {
-    fn ask(&self, requests: &mut Requests) {
+    fn add_to(&self, requests: &mut Requests) {
         match self {
             Self::Server(server, scheduling) => requests.set_server(server.in_kernel(), scheduling.clone()),
             Self::Destination(server, endpoint, weight) => {
@@ -248,7 +249,7 @@ impl Observe<Ipvs> for IpvsKernel {
         self.read_objects()
     }
 
-    /// IPVS does not count its changes.
+    /// IPVS has no generation counter.
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(false)
     }
@@ -257,8 +258,8 @@ impl Observe<Ipvs> for IpvsKernel {
 impl Program<Ipvs> for IpvsKernel {
     fn apply(&mut self, change: &Change<Ipvs>, _: bool) -> Result<(), Error> {
         let Change { removed, added } = change;
-        // Rules of another mode in the same chains serve until all is ready. Where there are none, ours come first, so that
-        // no address is served without them.
+        // Rules of another mode in the same chains serve until the servers are ready. Without such rules, ours come
+        // first, so that no address is served without them.
         let replaces = removed.keys().any(|key| matches!(key, Key::Rules(_)));
         self.make_sets(removed, added)?;
         self.fill_sets(added)?;
@@ -281,7 +282,7 @@ impl Program<Ipvs> for IpvsKernel {
         self.empty_sets(removed, added)
     }
 
-    /// A client is bound to a destination for as long as that has weight (`expire_quiescent_template`).
+    /// A client is bound to a destination as long as that has weight (`expire_quiescent_template`).
     fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
         Ok(0)
     }

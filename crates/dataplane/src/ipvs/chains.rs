@@ -1,4 +1,4 @@
-//! The rules, whose number does not depend on Services: what is to be masqueraded, dropped and refused, by IP sets.
+//! The rules, whose number does not depend on Services: masquerade, drop and refuse, by IP sets.
 
 use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::{FamilyPlan, NodePlan, Reason};
@@ -22,8 +22,8 @@ const fn jump(table: Table, from: &'static str, to: &'static str, only_new: bool
     Jump { table, from, to, only_new, comment }
 }
 
-/// IPVS stands between the tables mangle and filter for what the node itself sends, so that this must be stopped in the
-/// former.
+/// For packets that the node itself sends, IPVS stands between the tables mangle and filter, so these must be stopped
+/// in mangle.
 const JUMPS: [Jump; 10] = [
     jump(Table::Mangle, "OUTPUT", PROXY_FIREWALL, true, FIREWALL),
     jump(Table::Filter, "INPUT", PROXY_FIREWALL, true, FIREWALL),
@@ -53,7 +53,7 @@ const CHAINS: [(Table, &str); 13] = [
     (Table::Nat, MARK_MASQUERADE),
 ];
 
-/// Which chains are this mode's.
+/// The chains of this mode.
 pub(crate) fn layout() -> Layout {
     Layout {
         lists: Vec::new(),
@@ -82,7 +82,7 @@ struct Chains<'a> {
     plan: &'a FamilyPlan,
 }
 
-/// A rule about what is in a set; the words name the parts of the packet that are looked up.
+/// A rule that matches a set; `parts` names the fields of the packet that are looked up.
 trait InSet {
     fn in_set(self, name: SetName, parts: &str) -> Self;
 }
@@ -151,8 +151,8 @@ impl Chains<'_> {
         rules
     }
 
-    /// Where pods are not told apart, only what the node sends is masqueraded for which the kernel took the Service's
-    /// address as the source: the device makes it one of the node's own.
+    /// Without a pod detector, the node's own packets are masqueraded only if the kernel took the Service's address as
+    /// their source: the device makes it one of the node's own addresses.
     fn cluster_ips(&self) -> Rule {
         let about =
             |builder: RuleBuilder| builder.comment("Kubernetes service cluster ip + port for masquerade purpose");
@@ -165,7 +165,7 @@ impl Chains<'_> {
         builder.jump(MARK_MASQUERADE)
     }
 
-    /// Masquerades what the node itself sends to an address whose clients keep theirs.
+    /// Masquerades what the node itself sends to an address that preserves client addresses.
     fn by_node(&self, comment: &str, builder: RuleBuilder, kind: SetKind, parts: &str) -> Rule {
         let builder = self.plan.pods.iter().fold(builder, |builder, pods| builder.of_pods(pods, false));
         builder.comment(comment).in_set(self.set(kind), parts).sent_by_node().jump(MARK_MASQUERADE)
@@ -231,7 +231,7 @@ impl Chains<'_> {
                 .jump(SOURCE_RANGES),
             rule().comment(&comment).in_set(self.set(SetKind::NoLocalEndpoints), DESTINATION).jump("DROP"),
         ];
-        // What the node sends is not from outside.
+        // The node itself is not an external source.
         if table == Table::Filter {
             let builder = self.plan.pods.iter().fold(rule(), |builder, pods| builder.of_pods(pods, false));
             let outside = builder.comment(&comment).in_set(self.set(SetKind::NoLocalOutside), DESTINATION);
@@ -246,7 +246,7 @@ impl Chains<'_> {
         allow.into_iter().chain([rule().comment(NOT_ALLOWED).jump("DROP")]).collect()
     }
 
-    /// What gets this far and is no Service's would reach the node's own programs through an address of Services.
+    /// A packet that gets this far matches no Service, and would reach a process of the node through a Service address.
     fn access_filter(&self) -> Vec<Rule> {
         let served = [SetKind::LoadBalancer, SetKind::ClusterIp, SetKind::ExternalIp, SetKind::ExternalIpLocal];
         let mut rules: Vec<Rule> = served.map(|kind| rule().in_set(self.set(kind), DESTINATION).jump("RETURN")).into();
@@ -265,5 +265,5 @@ impl Chains<'_> {
     }
 }
 
-/// By this the tracer knows the reason.
+/// The tracer recognises the reason by this comment.
 pub(super) const NOT_ALLOWED: &str = "kubernetes service source that is not allowed";

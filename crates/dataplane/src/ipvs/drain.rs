@@ -1,4 +1,4 @@
-//! Destinations on their way out: they keep their connections, get no new ones, and go when the last has ended.
+//! Draining destinations: they keep their connections, get no new ones, and are removed when the last one has ended.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use portolan_model::Protocol;
 use super::objects::Server;
 use crate::Error;
 
-/// Which destinations, and since when.
+/// The draining destinations, and since when.
 #[derive(Default)]
 pub(super) struct Drains(BTreeMap<(Server, SocketAddr), Instant>);
 
@@ -19,7 +19,7 @@ impl Drains {
         self.0.entry((server, endpoint)).or_insert(now);
     }
 
-    /// It is wanted again.
+    /// The destination is wanted again.
     pub(super) fn end(&mut self, server: Server, endpoint: SocketAddr) {
         self.0.remove(&(server, endpoint));
     }
@@ -42,7 +42,7 @@ impl Drains {
         servers
     }
 
-    /// Takes away what has no connections left, or had its time.
+    /// Removes destinations without connections, and those whose drain timeout has passed.
     pub(super) fn reap(
         &mut self,
         balancer: &mut Balancer,
@@ -70,7 +70,8 @@ impl Drains {
     }
 }
 
-/// Only TCP tells when a connection has ended; for the others, waiting would send packets to what is gone.
+/// Only TCP shows when a connection has ended; with other protocols, waiting would send packets to an endpoint that is
+/// gone.
 pub(super) fn has_ends(protocol: Protocol) -> bool {
     protocol == Protocol::Tcp
 }

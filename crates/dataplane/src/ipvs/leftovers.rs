@@ -1,5 +1,5 @@
-//! What an ipvs mode leaves besides iptables chains, ours or kube-proxy's: a device with the addresses of Services, virtual
-//! servers and IP sets.
+//! Objects that an ipvs mode leaves besides iptables chains, ours or kube-proxy's: a device with Service addresses,
+//! virtual servers and IP sets.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Place for VirtualServers {
         IpSets::open().and_then(|mut sets| sets.exists(&own.to_string())).map_err(looking)
     }
 
-    /// The sets name the virtual servers that are a proxy's, so they go last.
+    /// The sets identify the virtual servers of a proxy, so they are removed last.
     fn remove(&self, _: Option<&Owned>, connections: Connections, report: &mut Report) -> Outcome<()> {
         report.removed.extend(remove_servers(connections)?);
         remove_sets(&sets()?, report)
@@ -52,7 +52,7 @@ impl Place for VirtualServers {
         virtual_servers::of_services().is_ok_and(|servers| connections(&servers) > 0)
     }
 
-    /// A device does not tell which families kube-proxy has programmed.
+    /// The device does not show which families kube-proxy has programmed.
     fn serves(&self, _: Family) -> bool {
         false
     }
@@ -93,7 +93,7 @@ fn remove_servers(open: Connections) -> Outcome<Vec<String>> {
     Ok(removed)
 }
 
-/// A set that is still in use does not keep the others.
+/// A set that is still in use does not stop the removal of the others.
 fn remove_sets(names: &[String], report: &mut Report) -> Outcome<()> {
     let mut sets = IpSets::open().map_err(|error| RemovalError::new("removing IP sets", error))?;
     for name in names {

@@ -25,7 +25,7 @@ pub fn listing(objects: &Objects<Ipvs>) -> String {
     text + &tables::listing(&rules)
 }
 
-/// Servers and destinations stand apart among the objects, and together here.
+/// Servers and destinations are separate objects, and listed together.
 fn servers(objects: &Objects<Ipvs>, text: &mut String) {
     text.push_str("# ipvsadm -ln\n");
     for (key, value) in &objects.0 {

@@ -1,10 +1,10 @@
 //! ipvs mode: kube-proxy's own sets, chains and device, and virtual servers of IPVS.
 //!
 //! ```text
-//! nat PREROUTING, OUTPUT ─► KUBE-SERVICES: marks what is to be masqueraded, by looking into IP sets
+//! nat PREROUTING, OUTPUT ─► KUBE-SERVICES: marks packets to masquerade, by IP sets
 //! filter INPUT ─► source ranges, Services without local endpoints, ports that no Service has
 //! IPVS: a virtual server for each address and port ─► one of its destinations, by its scheduler
-//! nat POSTROUTING ─► KUBE-POSTROUTING: masquerades what is marked, and pods that reach themselves
+//! nat POSTROUTING ─► KUBE-POSTROUTING: masquerades marked packets and hairpin connections
 //! ```
 //!
 //! All addresses of Services are on the device `kube-ipvs0`, so that packets to them reach the hooks of IPVS. The number
@@ -45,23 +45,23 @@ use crate::{Dataplane, Objects};
 const NAME: &str = "ipvs";
 /// The device that holds the addresses of all Services.
 pub const DEVICE: &str = "kube-ipvs0";
-/// What kube-proxy uses where nobody asked for another.
+/// kube-proxy's default.
 pub const DEFAULT_SCHEDULER: &str = "rr";
-/// For `mh`: the client's port counts, too (`IP_VS_SVC_F_SCHED_MH_PORT`), as kube-proxy has it.
+/// For `mh`: the client's port is hashed, too (`IP_VS_SVC_F_SCHED_MH_PORT`), as in kube-proxy.
 const MAGLEV_BY_PORT: u32 = 0x10;
 
-/// The mode and what can be configured about it.
+/// The mode and its settings.
 #[derive(Clone)]
 pub struct Ipvs {
-    /// The bit of the packet mark that says "masquerade".
+    /// The bit of the packet mark that means "masquerade".
     mark: u32,
     scheduler: Arc<str>,
-    /// Those that the kernel offers, if it was asked. A Service that wants another gets that of the others.
+    /// The schedulers that the kernel offers, if known. A Service that requests another one gets the default.
     offered: Option<BTreeSet<String>>,
 }
 
 impl Ipvs {
-    /// `masquerade_bit` is 0 to 31; kube-proxy's habit is 14.
+    /// `masquerade_bit` is 0 to 31; kube-proxy's default is 14.
     pub fn new(masquerade_bit: u8, scheduler: &str) -> Self {
         let scheduler = if scheduler.is_empty() { DEFAULT_SCHEDULER } else { scheduler };
         Self { mark: 1 << (masquerade_bit & 31), scheduler: scheduler.into(), offered: None }
@@ -73,14 +73,14 @@ impl Ipvs {
         self
     }
 
-    /// Services that ask for a scheduler which this kernel does not have, in words.
+    /// A warning for each Service with a scheduler that this kernel does not have.
     pub fn unknown_schedulers(&self, plan: &Plan) -> Vec<String> {
         let Some(offered) = &self.offered else { return Vec::new() };
         let asks = plan.services.iter().filter_map(|(port, service)| Some((port, service.scheduler.as_ref()?)));
         let unknown = asks.filter(|(_, scheduler)| !offered.contains(&***scheduler));
-        let told =
-            |(port, scheduler)| format!("{port} asks for scheduler {scheduler}, which this kernel does not have");
-        unknown.map(told).collect()
+        let warning =
+            |(port, scheduler)| format!("{port} requests scheduler {scheduler}, which this kernel does not have");
+        unknown.map(warning).collect()
     }
 
     fn scheduling(&self, service: &ServicePlan) -> Scheduling {
@@ -106,7 +106,7 @@ impl Dataplane for Ipvs {
         Objects(render::service(self, node, service))
     }
 
-    /// Addresses, and endpoints that may reach themselves, belong to whichever Services have them.
+    /// Addresses, and endpoints with hairpin connections, can belong to several Services.
     fn is_shared(&self, key: &Key) -> bool {
         match key {
             Key::Address(_) => true,

@@ -1,5 +1,4 @@
-//! ipvs mode as the rest of the program sees it: the machine is prepared for it, and destinations that are gone are
-//! drained.
+//! ipvs mode as the rest of the program sees it: it prepares the machine, and drains destinations that are gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,7 +59,7 @@ impl Mode for IpvsMode {
         &[DEVICE]
     }
 
-    /// Prepares the machine and finds out which schedulers it has.
+    /// Prepares the machine and finds the schedulers that it has.
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
         let own = OwnSettings::of(settings);
         let kernel =
@@ -89,7 +88,7 @@ impl Mode for IpvsMode {
     }
 }
 
-/// What can be configured about this mode.
+/// The settings of this mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OwnSettings {
     masquerade_bit: u8,
@@ -113,7 +112,7 @@ impl OwnSettings {
         }
     }
 
-    /// Without asking the kernel, every scheduler counts as available.
+    /// Until the kernel is queried, every scheduler counts as available.
     fn dataplane(&self) -> Ipvs {
         Ipvs::new(self.masquerade_bit, &self.scheduler)
     }
@@ -153,7 +152,7 @@ impl Synchronize for ActiveIpvs {
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
         let report = self.reconciler.sync(plan, trust)?;
         self.reconciler.kernel_mut().reap(Instant::now())?;
-        // A full sync looks at all Services anyway.
+        // A full sync reads all Services anyway.
         if report.full {
             self.warn_of_unknown_schedulers(plan);
         }

@@ -1,4 +1,4 @@
-//! The kernel objects of this mode: iptables rules, IP sets and what is in them, virtual servers with their destinations,
+//! The kernel objects of this mode: iptables rules, IP sets and their entries, virtual servers with their destinations,
 //! and the addresses on the device.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use portolan_model::Protocol;
 use super::sets::SetName;
 use crate::tables;
 
-/// In the order in which they can be made: each builds on those before.
+/// In the order of creation: each kind refers only to those before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Set(SetName),

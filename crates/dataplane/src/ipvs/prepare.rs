@@ -1,4 +1,4 @@
-//! What ipvs mode needs of the machine: IPVS itself, its settings, and a scheduler that there is.
+//! What ipvs mode needs of the machine: IPVS itself, its sysctls, and an available scheduler.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,20 +9,21 @@ use portolan_kernel::sysctl;
 use super::DEFAULT_SCHEDULER;
 use crate::Error;
 
-/// Every scheduler that a kernel may have, each in a module of its own.
+/// Every scheduler that a kernel can have, each in its own module.
 const SCHEDULERS: [&str; 14] =
     ["rr", "wrr", "lc", "wlc", "sed", "nq", "dh", "sh", "mh", "lblc", "lblcr", "fo", "ovf", "twos"];
 
-/// An address for documentation, which nobody has: for a moment there is a server on it, to see whether it can be made.
+/// An address reserved for documentation. A server is created on it for a moment, to see whether the scheduler works.
 const PROBE: ServerAddress = ServerAddress {
     address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 0)), 20_000),
     protocol: 6,
 };
 
-/// What can be configured about the machine in this mode.
+/// Machine settings of this mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpvsSettings {
-    /// The node answers ARP only for addresses of the interface that is asked, and not for those on the device.
+    /// The node answers ARP only for addresses of the interface that receives the request, and not for those on the
+    /// device.
     pub strict_arp: bool,
     pub timeouts: Timeouts,
 }
@@ -35,7 +36,7 @@ pub(super) fn open_balancer() -> Result<Balancer, Error> {
     })
 }
 
-/// Settings without which connections would not survive their endpoints, or not be masqueraded.
+/// Sysctls without which connections would not survive their endpoints, or would not be masqueraded.
 pub fn prepare(settings: &IpvsSettings) -> Result<(), Error> {
     let mut balancer = open_balancer()?;
     for name in ["vs/conntrack", "vs/expire_nodest_conn", "vs/expire_quiescent_template", "ip_forward"] {
@@ -54,14 +55,14 @@ pub fn prepare(settings: &IpvsSettings) -> Result<(), Error> {
     Ok(())
 }
 
-/// From Linux 4.1 until 5.9, a client that uses a port again soon waited for a second.
+/// From Linux 4.1 to 5.8, a client that soon reuses a port waits for a second.
 fn has_slow_reuse(release: &str) -> bool {
     let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     ((4, 1)..(5, 9)).contains(&version)
 }
 
-/// The schedulers that this kernel offers. The wanted one must be among them.
+/// The schedulers that this kernel offers. Fails unless the wanted one is among them.
 pub fn schedulers(wanted: &str) -> Result<BTreeSet<String>, Error> {
     let wanted = if wanted.is_empty() { DEFAULT_SCHEDULER } else { wanted };
     let mut balancer = open_balancer()?;

@@ -1,4 +1,4 @@
-//! What the kernel holds of this mode, as objects. Virtual servers of others are not looked at.
+//! Reads this mode's objects from the kernel. Foreign virtual servers are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -30,7 +30,7 @@ impl IpvsKernel {
         Ok(Objects(objects))
     }
 
-    /// Running programs to read rules that have not changed is most of what a comparison costs.
+    /// Running programs to read unchanged rules is most of the cost of a comparison.
     fn read_rules(&mut self) -> Result<Contents, Error> {
         match self.rules.take() {
             Some(rules) if self.tables.is_undisturbed()? => _ = self.rules.insert(rules),
@@ -39,7 +39,7 @@ impl IpvsKernel {
         Ok(self.rules.clone().unwrap_or_default())
     }
 
-    /// What has no weight gets no new connections: it is on its way out.
+    /// A destination without weight gets no new connections: it drains.
     fn read_destinations(
         &mut self,
         address: ServerAddress,
@@ -63,7 +63,7 @@ fn read_device(objects: &mut BTreeMap<Key, Value>) -> Result<(), Error> {
         return Ok(());
     }
     objects.insert(Key::Device, Value::Present);
-    // The kernel itself gives the device a link-local address if somebody brings it up.
+    // The kernel adds a link-local address when the device is brought up.
     let is_link_local = |address: std::net::IpAddr| match address {
         std::net::IpAddr::V4(address) => address.is_link_local(),
         std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -73,7 +73,8 @@ fn read_device(objects: &mut BTreeMap<Key, Value>) -> Result<(), Error> {
     Ok(())
 }
 
-/// All entries of our sets. They say which virtual servers are ours: an entry comes before its server and goes after it.
+/// All entries of our sets. They identify our virtual servers: an entry is written before its server and removed after
+/// it.
 #[derive(Default)]
 pub(crate) struct Entries(BTreeMap<SetName, BTreeSet<Entry>>);
 
@@ -93,7 +94,7 @@ impl Entries {
         Ok(all)
     }
 
-    /// Whether a virtual server is one of ours, or of a kube-proxy.
+    /// Whether a virtual server is ours or kube-proxy's.
     pub(crate) fn name(&self, server: Server) -> bool {
         let address = server.address.ip();
         let entry = Entry::IpPort(address, server.protocol, server.address.port());

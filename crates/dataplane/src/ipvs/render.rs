@@ -13,7 +13,7 @@ use super::Ipvs;
 use super::objects::{Key, Server, Value};
 use super::sets::{SetKind, SetName};
 
-/// Every destination is as likely as the others.
+/// All destinations have the same weight.
 const WEIGHT: u32 = 1;
 
 pub(super) fn service(mode: &Ipvs, node: &NodePlan, service: &ServicePlan) -> BTreeMap<Key, Value> {
@@ -51,8 +51,8 @@ impl Port<'_> {
         Entry::IpPort(address, self.service.protocol(), port)
     }
 
-    /// An address that the node has anyway stays where it is: on the device, too, it would be lost to the node with the
-    /// last Service that names it.
+    /// An address that the node already has is not put on the device: removed there with the last Service that uses it,
+    /// it would be lost to the node.
     fn vip(&mut self, frontend: &Frontend, address: IpAddr, port: u16) {
         if !self.node.owns(address) {
             self.objects.insert(Key::Address(address), Value::Present);
@@ -80,7 +80,7 @@ impl Port<'_> {
         let addresses: Vec<IpAddr> = self.node.node_port_addresses(self.family()).filter(is_free).collect();
         let (all, local) = SetKind::of_node_ports(self.service.protocol());
         let entries: Vec<Entry> = match all {
-            // SCTP has no set of ports alone.
+            // SCTP node ports need a set of addresses and ports.
             SetKind::NodePortSctp => addresses.iter().map(|address| self.entry(*address, port)).collect(),
             _ => vec![Entry::Port(port)],
         };
@@ -111,8 +111,8 @@ impl Port<'_> {
         }
     }
 
-    /// A server without destinations refuses at once. What is to be dropped is dropped before it gets here, but the
-    /// server stays, for the connections that it has.
+    /// A server without destinations refuses at once. Packets to drop are dropped before they get here; the server
+    /// stays for its open connections.
     fn server(&mut self, frontend: &Frontend, address: SocketAddr) {
         let entry = self.entry(address.ip(), address.port());
         let routes = frontend.routes;
@@ -141,7 +141,7 @@ impl Port<'_> {
     }
 }
 
-/// Whether somebody's source address is kept on the way, or would be if there were local endpoints.
+/// Whether any route preserves the client's address, or would with local endpoints.
 fn keeps_source(routes: Routes) -> bool {
     let keeps = |route: Route| matches!(route.verdict, Verdict::Forward(_)) && !route.masquerade;
     keeps(routes.outside) || is_dropped(routes.outside)
@@ -151,7 +151,7 @@ fn is_dropped(route: Route) -> bool {
     route.verdict == Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints))
 }
 
-/// The one pool of a virtual server: the plan sees to it that all who get through use the same.
+/// The pool of a virtual server: the plan gives all its forwarding routes the same one.
 fn pool(routes: Routes) -> Option<Pool> {
     [routes.outside, routes.node, routes.pod].into_iter().find_map(|route| match route.verdict {
         Verdict::Forward(pool) => Some(pool),

@@ -1,14 +1,14 @@
-//! The IP sets: by them, the number of iptables rules is the same for any number of Services.
+//! The IP sets: they keep the number of iptables rules the same for any number of Services.
 
 use std::fmt;
 
 use portolan_kernel::ipset::SetType;
 use portolan_model::{Family, Protocol};
 
-/// The kernel's limit for names of sets, to which kube-proxy cuts them.
+/// The kernel's limit for names of sets. kube-proxy truncates to it.
 const LONGEST_NAME: usize = 31;
 
-/// What a set is for. All but the last two are kube-proxy's.
+/// The purpose of a set. All but the last two are kube-proxy's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetKind {
     /// Endpoints that may reach themselves through their Service.
@@ -31,9 +31,9 @@ pub enum SetKind {
     HealthCheckNodePort,
     /// Every address on the device.
     IpvsIps,
-    /// Dropped for everybody: the policy is Local and this node has no endpoint.
+    /// Dropped for all sources: the policy is Local and this node has no endpoint.
     NoLocalEndpoints,
-    /// Dropped for those outside alone.
+    /// Dropped for external sources only.
     NoLocalOutside,
 }
 
@@ -60,7 +60,7 @@ impl SetKind {
         Self::NoLocalOutside,
     ];
 
-    /// Behind the prefix, which is `KUBE-` for IPv4 and `KUBE-6-` for IPv6.
+    /// The name without its prefix, which is `KUBE-` for IPv4 and `KUBE-6-` for IPv6.
     fn base_name(self) -> &'static str {
         match self {
             Self::LoopBack => "LOOP-BACK",
@@ -98,7 +98,7 @@ impl SetKind {
         }
     }
 
-    /// The set of node ports of a protocol: of all of them, and of those whose policy is Local.
+    /// The set of node ports of a protocol: all of them, or those with policy Local.
     pub(super) fn of_node_ports(protocol: Protocol) -> (Self, Self) {
         match protocol {
             Protocol::Tcp => (Self::NodePortTcp, Self::NodePortLocalTcp),

@@ -1,5 +1,4 @@
-//! Where a packet goes by the objects alone: the rules of iptables run, and IPVS between them at the hooks where the kernel
-//! has it.
+//! Traces a packet through the objects alone: iptables rules, and IPVS between them at its own hooks.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -38,11 +37,11 @@ struct VirtualServers<'a> {
     book: RuleBook,
 }
 
-/// IPVS shows as a chain of this name, in no table.
+/// IPVS appears as a chain of this name, in no table.
 const IPVS: &str = "ipvs";
-/// `NF_IP_PRI_NAT_SRC - 1`: behind the filters of what arrives.
+/// `NF_IP_PRI_NAT_SRC - 1`: after the filters of arriving packets.
 const INPUT_PRIORITY: i32 = 99;
-/// `NF_IP_PRI_NAT_DST + 2`: before the filters of what the node sends.
+/// `NF_IP_PRI_NAT_DST + 2`: before the filters of packets that the node sends.
 const OUTPUT_PRIORITY: i32 = -98;
 const NO_DESTINATIONS: &str = "no destinations";
 

@@ -16,7 +16,7 @@ const LISTING: &str = "/proc/thread-self/net/ip_vs";
 pub(super) struct VirtualServer {
     pub(super) protocol: u8,
     pub(super) address: SocketAddr,
-    /// Connections that are open or about to be closed.
+    /// Connections that are open or closing.
     pub(super) connections: u32,
 }
 

@@ -1,4 +1,4 @@
-//! One iptables rule: what it matches and what it does.
+//! One iptables rule: its match and its target.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub struct Matching {
     pub port: Option<u16>,
 }
 
-/// Each is stored with whether it must hold or must not.
+/// Each is stored with a flag for negation.
 #[derive(Clone, Debug)]
 enum Condition {
     Source(IpNet),
@@ -37,7 +37,7 @@ enum Condition {
         value: u32,
         mask: u32,
     },
-    /// Whether a new connection is among the states.
+    /// Whether NEW is among the states.
     New(bool),
     Interface(String),
     /// These parts of the packet are in the set.
@@ -45,9 +45,9 @@ enum Condition {
         set: String,
         parts: String,
     },
-    /// Matches with this likelihood.
+    /// Matches with this probability.
     Random(f64),
-    /// A client that came before, within so many seconds. The packet belongs to a new one.
+    /// A client that was seen within so many seconds. The traced packet belongs to a new client.
     Remembered(u32),
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Action {
 }
 
 impl Rule {
-    /// What is not understood is kept in `unknown`.
+    /// A word that is not supported is kept in `unknown`.
     pub(crate) fn parse(text: &str) -> Self {
         let mut rule = Self {
             conditions: Vec::new(),
@@ -102,7 +102,7 @@ impl Rule {
         }
     }
 
-    /// `None` if the pair is not understood.
+    /// `None` if the pair is not supported.
     fn take_pair(&mut self, word: &str, holds: bool, value: &str) -> Option<()> {
         let condition = match word {
             "--comment" => {
@@ -168,7 +168,7 @@ impl Rule {
             "REJECT" => Action::End(Verdict::Reject),
             "MASQUERADE" => Action::End(Verdict::Masquerade),
             "RETURN" => Action::Return,
-            // The words that follow say what they do.
+            // Their options follow.
             "DNAT" | "MARK" | "REDIRECT" => Action::None,
             chain if word == "-g" => Action::Goto(chain.to_owned()),
             chain if chain.starts_with("KUBE-") => Action::Jump(chain.to_owned()),
@@ -177,7 +177,7 @@ impl Rule {
         Some(())
     }
 
-    /// The part of the branch that matches and the part that does not.
+    /// The part of the branch that matches, and the rest.
     pub(crate) fn split(&self, mut branch: Branch, site: &Site<'_>, sets: &Sets) -> (Option<Branch>, Option<Branch>) {
         let mut likelihood = 1.0;
         for (holds, condition) in &self.conditions {
@@ -219,7 +219,7 @@ impl Condition {
     }
 }
 
-/// A plus at the end stands for anything.
+/// A plus at the end matches any suffix.
 fn is_interface(interface: Option<&str>, pattern: &str) -> bool {
     interface.is_some_and(|interface| match pattern.strip_suffix('+') {
         Some(prefix) => interface.starts_with(prefix),

@@ -1,4 +1,4 @@
-//! The kernel's tables, by the programs of iptables.
+//! The kernel's iptables tables, through the iptables programs.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use super::script::scripts;
 use super::{Contents, Layout};
 use crate::Error;
 
-/// The nf_tables variant takes time that grows with the square of the lines of one call. The other one replaces whole
-/// tables, so that every call costs as much as there is in them.
+/// The nf_tables variant takes time that grows with the square of the lines of one call. The legacy variant replaces
+/// whole tables, so the cost of every call grows with the size of the table.
 const LONGEST_NFT_PART: usize = 4_000;
 
 pub(crate) struct TablesKernel {
     layout: Layout,
     variant: Variant,
     handle: Handle,
-    /// The kernel counts every commit to nf_tables by anybody: what it has counted to if all commits since our last
-    /// read were ours. `None` if somebody else's were among them, or if nothing is counted.
+    /// The nf_tables generation, if all commits since our last read were ours. `None` if a foreign commit was among
+    /// them, or without a generation counter.
     generation: Option<u32>,
     tally: RuleTally,
-    /// Everything was read since the last write.
+    /// All was read since the last write.
     has_read: bool,
 }
 
-/// What was written, in numbers, by family and table.
+/// Numbers of written rules, by family and table.
 #[derive(Clone, Debug, Default)]
 pub struct RuleTally {
-    /// Rules of ours that there are.
+    /// Current number of our rules.
     pub rules: BTreeMap<(Family, Table), usize>,
     /// Rules that the last change wrote.
     pub written: BTreeMap<(Family, Table), usize>,
-    /// Changes that the programs refused: of everything, and of what differed alone.
+    /// Failed writes: full and partial.
     pub failures: BTreeMap<Family, u64>,
     pub partial_failures: BTreeMap<Family, u64>,
 }
@@ -72,7 +72,7 @@ impl RuleTally {
 }
 
 impl TablesKernel {
-    /// For the network namespace that the calling thread is in.
+    /// For the network namespace of the calling thread.
     pub(crate) fn open(variant: Variant, layout: Layout) -> Result<Self, Error> {
         Ok(Self {
             layout,
@@ -123,7 +123,7 @@ impl TablesKernel {
         Ok(self.generation.is_some() && self.current_generation()? == self.generation)
     }
 
-    /// The programs cannot refuse a change because somebody else wrote: iptables has no such thing.
+    /// `iptables-restore` cannot make a write conditional on the absence of foreign writes.
     pub(crate) fn write(&mut self, removed: &Contents, added: &Contents) -> Result<(), Error> {
         let longest = if self.variant == Variant::Nft { LONGEST_NFT_PART } else { usize::MAX };
         let expected = self.generation.take();

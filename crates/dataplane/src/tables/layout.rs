@@ -1,4 +1,4 @@
-//! Which chains are a mode's own, and how the built-in chains lead to them.
+//! The chains that a mode owns, and the jumps from the built-in chains to them.
 
 use portolan_model::Family;
 
@@ -7,18 +7,18 @@ use super::objects::{Key, Place, Table, Value};
 use super::rule::rule;
 use super::{Contents, Object};
 
-/// What of the machine's tables belongs to one mode. Everything else is foreign.
+/// The part of the machine's tables that belongs to one mode. Everything else is foreign.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Chains of single rules.
+    /// Chains of independent rules.
     pub(crate) lists: Vec<(Table, &'static str)>,
-    /// Chains that every node has, each described wholly by one object. Every table has a canary besides.
+    /// Chains that every node has, each described by one object. Every table has a canary besides.
     pub(crate) fixed: Vec<(Table, &'static str)>,
-    /// How names of chains of single Services begin.
+    /// Name prefixes of the chains of single Services.
     pub(crate) prefixes: Vec<(Table, &'static str)>,
-    /// In the order in which they stand in their chains.
+    /// In their order in the built-in chains.
     pub(crate) jumps: Vec<Jump>,
-    /// Whether a rule of a list is one of those that belong at its end.
+    /// Whether a rule of a list belongs at its end.
     pub(crate) is_tail: fn(Table, &str, &str) -> bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Jump {
     pub(crate) table: Table,
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
-    /// Whether it is for new connections only.
+    /// Whether it matches new connections only.
     pub(crate) only_new: bool,
     pub(crate) comment: &'static str,
 }
@@ -38,7 +38,7 @@ impl Layout {
         self.lists.contains(&(table, chain))
     }
 
-    /// The chains of this mode, but for those of single Services.
+    /// The chains of this mode, except those of single Services.
     pub(crate) fn is_static(&self, table: Table, chain: &str) -> bool {
         chain == CANARY || self.fixed.contains(&(table, chain)) || self.is_list(table, chain)
     }
@@ -48,7 +48,7 @@ impl Layout {
         self.is_static(table, chain) || self.prefixes.iter().any(is_of_service)
     }
 
-    /// Others may well mark packets for masquerading; nobody else has reason to jump to the rest.
+    /// Foreign rules may jump to the masquerade mark chain, but not to the others.
     pub(crate) fn is_jump_target(&self, table: Table, chain: &str) -> bool {
         self.is_static(table, chain) && chain != MARK_MASQUERADE
     }
@@ -61,7 +61,7 @@ impl Layout {
         })
     }
 
-    /// What stands even without Services, but for the contents of the fixed chains.
+    /// What exists even without Services, except the contents of the fixed chains.
     pub(crate) fn frame(&self, family: Family, tail: impl Fn(Table, &str) -> Vec<super::rule::Rule>) -> Contents {
         let canaries = Table::ALL.map(|table| (Key::Chain(Place::new(family, table, CANARY)), Value::rules([])));
         let lists = self

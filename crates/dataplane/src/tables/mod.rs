@@ -1,10 +1,10 @@
-//! The tables of iptables, for every mode that has rules there: rules as text, read, compared, written and run.
+//! The tables of iptables, for every mode with rules in them: rules as text, read, compared, written and traced.
 //!
-//! * `objects`, `rule`, `names`: what there is, and how a rule is spelled.
-//! * `layout`: which chains are a mode's own.
-//! * `refusals`, `node_ports`: what modes spell in the same way.
+//! * `objects`, `rule`, `names`: the objects, and the text of a rule.
+//! * `layout`: the chains that a mode owns.
+//! * `refusals`, `node_ports`: rules that several modes share.
 //! * `save`, `read`, `script`, `programs`, `kernel`: between objects and the kernel.
-//! * `condition`, `sets`, `run`, `trace`: rules run on a packet.
+//! * `condition`, `sets`, `run`, `trace`: traces a packet through rules.
 
 mod condition;
 mod kernel;
@@ -36,7 +36,7 @@ pub use programs::{VARIANT_OPTION, Variant};
 pub use run::RuleBook;
 pub(crate) use script::listing;
 
-/// What the tables hold of a mode.
+/// The objects of a mode in these tables.
 pub(crate) type Contents = BTreeMap<Key, Value>;
 /// One object, as it is rendered.
 pub(crate) type Object = (Key, Value);

@@ -1,4 +1,4 @@
-//! The names of chains, hashed as kube-proxy hashes them, so that eyes and tools that know its chains find them here.
+//! The names of chains, hashed as in kube-proxy, so that operators and tools that know its chains find them here.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ pub(crate) const FORWARD: &str = "KUBE-FORWARD";
 pub(crate) const POSTROUTING: &str = "KUBE-POSTROUTING";
 pub(crate) const MARK_MASQUERADE: &str = "KUBE-MARK-MASQ";
 pub(crate) const CANARY: &str = "KUBE-PROXY-CANARY";
-/// The addresses that belong to Services alone; kube-proxy's iptables mode has nothing like it.
+/// Addresses that belong to Services alone; kube-proxy's iptables mode has no such chain.
 pub(crate) const CLUSTER_IPS: &str = "KUBE-CLUSTER-IPS";
 /// Node ports that are refused, where they are not served on all addresses of the node.
 pub(crate) const REFUSED_NODE_PORTS: &str = "KUBE-NODEPORTS-REFUSED";
 
-/// The kinds of chains that a Service port has, in the order in which they can be made: each leads to those before.
+/// The kinds of chains of a Service port, in the order of creation: each jumps only to those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Endpoint,

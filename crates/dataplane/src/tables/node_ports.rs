@@ -1,4 +1,4 @@
-//! Rules that lead to the chain of node ports, for the addresses of the node that serve them.
+//! Rules that jump to the chain of node ports, for the addresses of the node that serve them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -7,7 +7,7 @@ use portolan_plan::{FamilyPlan, NodePortMatch};
 
 use super::rule::{Rule, RuleBuilder, rule};
 
-/// A match on the node's addresses, still without its comment.
+/// A match on the node's addresses, without its comment.
 struct ToNode {
     builder: RuleBuilder,
     any_local: bool,

@@ -47,13 +47,13 @@ impl Place {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A chain that one object describes wholly.
+    /// A chain described by one object.
     Chain(Place),
-    /// A chain of single rules, for which the order does not matter; the object itself is what stands at its end.
+    /// A chain of independent rules, whose order does not matter; the object itself is the rules at its end.
     List(Place),
-    /// One rule of such a chain. The number counts repetitions, of which there should be none.
+    /// One rule of such a chain. The number counts duplicates, of which there should be none.
     Rule(Place, Rule, u32),
-    /// A rule in a built-in chain, and how far ahead of our others it stands there.
+    /// A rule in a built-in chain, and its position among our rules there.
     Jump(Place, u8, Rule),
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// One rule on a line of its own, indented.
+/// One rule per line, indented.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_rules().iter().try_for_each(|rule| write!(formatter, "\n    {rule}"))

@@ -1,4 +1,4 @@
-//! The programs of iptables, in two variants that do not see each other's rules.
+//! The iptables programs, in two variants that do not see each other's rules.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,11 +9,11 @@ use portolan_model::Family;
 
 use crate::{Error, ModeSettings};
 
-/// How long the programs wait for others that hold the lock of iptables.
+/// How long the programs wait for the xtables lock.
 pub(crate) const LOCK_SECONDS: &str = "5";
-/// The program without the name of a variant.
+/// The program without a variant in its name.
 pub(crate) const PLAIN_PROGRAM: &str = "iptables";
-/// Chains by which kubelet shows the variant that it uses.
+/// Chains by which kubelet shows which variant it uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,7 @@ struct Holds {
     rules: usize,
 }
 
-/// The option that names the variant, where it is not to be detected.
+/// The option that names the variant instead of detection.
 pub const VARIANT_OPTION: &str = "iptables-variant";
 
 /// The variant that the settings name, or the detected one.
@@ -67,7 +67,7 @@ pub(crate) fn variant_of(settings: &ModeSettings) -> Result<Variant, Error> {
     Variant::BOTH.into_iter().find(|variant| variant.name() == named).map_or_else(chosen_variant, Ok)
 }
 
-/// The variant to use, chosen once in the life of the process: later, our own rules would be among those that decide.
+/// The variant to use, chosen once per process: later, our own rules would affect the choice.
 fn chosen_variant() -> Result<Variant, Error> {
     static CHOSEN: OnceLock<Variant> = OnceLock::new();
     if let Some(variant) = CHOSEN.get() {
@@ -151,7 +151,7 @@ pub(crate) fn program(family: Family, variant: Variant, what: &str) -> String {
     format!("{base}-{variant}-{what}")
 }
 
-/// Runs a program without a shell, and gives what it prints.
+/// Runs a program without a shell, and returns its output.
 pub(crate) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, Error> {
     let attempted = || format!("running {program} {}", flags.join(" "));
     let output = output_of(program, flags, input).map_err(|error| Error::Program {
@@ -161,23 +161,23 @@ pub(crate) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, 
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Program { attempted: attempted(), reason: explained(&said, input, output.status.code()) })
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::Program { attempted: attempted(), reason: explained(&message, input, output.status.code()) })
 }
 
 const LOCKED: i32 = 4;
 
-/// The programs name the line that they could not take; a reader wants to see it.
-fn explained(said: &str, input: &str, status: Option<i32>) -> String {
-    let number = said.split("line").nth(1).and_then(|rest| {
+/// The programs name only the number of the line that failed; this adds the line.
+fn explained(message: &str, input: &str, status: Option<i32>) -> String {
+    let number = message.split("line").nth(1).and_then(|rest| {
         rest.trim_start_matches([':', ' ']).split(|it: char| !it.is_ascii_digit()).next()?.parse::<usize>().ok()
     });
     let line = number.and_then(|number| input.lines().nth(number.checked_sub(1)?));
     let locked =
         if status == Some(LOCKED) { " (another process holds the lock of iptables, or memory is short)" } else { "" };
     match line {
-        Some(line) => format!("{said}{locked}; the line is: {line}"),
-        None => format!("{said}{locked}"),
+        Some(line) => format!("{message}{locked}; the line is: {line}"),
+        None => format!("{message}{locked}"),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_line_that_failed_is_shown() {
-        let said = explained("iptables-restore: line 2 failed", "*nat\n-A X -j Y\nCOMMIT\n", Some(1));
-        assert!(said.ends_with("the line is: -A X -j Y"), "{said}");
+        let message = explained("iptables-restore: line 2 failed", "*nat\n-A X -j Y\nCOMMIT\n", Some(1));
+        assert!(message.ends_with("the line is: -A X -j Y"), "{message}");
     }
 }

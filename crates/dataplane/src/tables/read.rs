@@ -1,4 +1,4 @@
-//! What the kernel holds of this mode, as objects. Rules of others are not looked at.
+//! Reads this mode's objects from the kernel. Foreign rules are skipped.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::rule::Rule;
 use super::save::{SavedRule, parse_save};
 use super::{Contents, Layout};
 
-/// A jump to our chains that is not one of ours; it goes.
+/// An unknown jump to our chains; it is removed.
 const UNKNOWN_JUMP: u8 = u8::MAX;
 
-/// What one program has printed, and where its words go.
+/// The output of one program, and where its objects go.
 pub(crate) struct Reader<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) family: Family,
@@ -47,7 +47,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What belongs at the end counts as the end only if it is there.
+    /// Rules that belong at the end count as the tail only if they are there.
     fn read_list(&mut self, place: &Place, rules: &[&SavedRule]) {
         let is_tail = |rule: &&SavedRule| (self.layout.is_tail)(place.table, &place.chain, &rule.text);
         let tail = rules.iter().rev().take_while(|rule| is_tail(rule)).count();

@@ -1,5 +1,5 @@
-//! What is refused, in the filter table: what should have been translated and was not. Modes that translate in the nat
-//! table refuse in the same way.
+//! Refusals in the filter table: packets that should have been translated and were not. Modes that translate in the nat
+//! table share them.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::objects::{Key, Place, Table, Value};
 use super::rule::{Rule, RuleBuilder, rule};
 use super::{Jump, Object};
 
-/// Chains of single rules.
+/// Chains of independent rules.
 pub(crate) const LISTS: [(Table, &str); 6] = [
     (Table::Filter, SERVICES),
     (Table::Filter, EXTERNAL_SERVICES),
@@ -35,13 +35,13 @@ const fn jump(from: &'static str, to: &'static str, only_new: bool, comment: &'s
     Jump { table: Table::Filter, from, to, only_new, comment }
 }
 
-/// kube-proxy does not refuse what the node itself sends to external addresses; the plan does.
+/// Unlike kube-proxy, the plan also refuses what the node itself sends to external addresses.
 pub(crate) const INPUT_JUMPS: [Jump; 3] = [
     jump("INPUT", PROXY_FIREWALL, true, BALANCER_FIREWALL),
     jump("INPUT", NODE_PORTS, false, HEALTH_CHECKS),
     jump("INPUT", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS),
 ];
-/// The first of what is forwarded; a mode may have a jump of its own between this and the rest.
+/// The first jump for forwarded packets; a mode may have its own jump between this one and the rest.
 pub(crate) const FORWARD_FIREWALL: Jump = jump("FORWARD", PROXY_FIREWALL, true, BALANCER_FIREWALL);
 pub(crate) const FORWARD_JUMPS: [Jump; 2] =
     [jump("FORWARD", SERVICES, true, PORTALS), jump("FORWARD", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS)];
@@ -74,8 +74,8 @@ pub(crate) fn is_tail(list: &str, rule: &str) -> bool {
     }
 }
 
-/// Where packets from 127.0.0.1 may leave the machine, others' packets to it could come in, too. kube-proxy has this rule
-/// in `KUBE-FIREWALL`, which is kubelet's as well, so that neither can tell when it may go.
+/// Where `route_localnet` lets packets from 127.0.0.1 leave the machine, foreign packets to it could come in, too.
+/// kube-proxy has this rule in `KUBE-FIREWALL`, which is also kubelet's, so that neither knows when it can be removed.
 fn loopback_guard() -> Rule {
     let loopback = loopback(Family::V4);
     rule()
@@ -86,8 +86,8 @@ fn loopback_guard() -> Rule {
         .jump("DROP")
 }
 
-/// What is still on its way to an address of Services was not translated. Where the ranges of such addresses are not
-/// known, all packets have to be held against all of them.
+/// A packet that is still addressed to a Service was not translated. Where the Service CIDRs are unknown, all packets
+/// are compared with all addresses.
 fn to_cluster_ips(plan: &FamilyPlan) -> Vec<Rule> {
     let comment = "kubernetes service addresses";
     match plan.service_ranges.is_empty() {
@@ -103,7 +103,7 @@ fn unallocated(plan: &FamilyPlan) -> Vec<Rule> {
     plan.service_ranges.iter().map(|range| rule().destination(*range).comment(comment).jump("DROP")).collect()
 }
 
-/// Everything that a Service port has in the filter table.
+/// Everything of a Service port in the filter table.
 pub(crate) fn service(service: &ServicePlan) -> Vec<Object> {
     let port = Port { service, name: service.key.to_string() };
     let mut objects: Vec<Object> = service.frontends.iter().flat_map(|frontend| port.refusals(frontend)).collect();
@@ -111,12 +111,12 @@ pub(crate) fn service(service: &ServicePlan) -> Vec<Object> {
     objects
 }
 
-/// The address of a Service is refused once, whatever the number of its ports.
+/// A Service address is refused once, whatever the number of its ports.
 pub(crate) fn is_shared(key: &Key) -> bool {
     matches!(key, Key::Rule(place, ..) if &*place.chain == CLUSTER_IPS)
 }
 
-/// Whether anybody's packets to the frontend are translated.
+/// Whether any route to the frontend forwards.
 pub(crate) fn forwards(routes: Routes) -> bool {
     [Pool::Cluster, Pool::Local].into_iter().any(|pool| routes.use_pool(pool))
 }
@@ -139,14 +139,14 @@ impl Port<'_> {
         rule().at_service(address, self.service.protocol(), port, comment)
     }
 
-    /// Whatever else the node refuses, load balancers may ask.
+    /// Load balancers may always reach the health check node port.
     fn health_check(&self, port: u16) -> Object {
         let comment = format!("{} health check node port", self.name);
         let builder = rule().protocol(Protocol::Tcp).comment(&comment).port(Protocol::Tcp, port);
         self.listed(NODE_PORTS, builder.jump("ACCEPT"))
     }
 
-    /// Refusing is done to what was not translated, behind translation.
+    /// Packets that were not translated are refused, after translation.
     fn refusals(&self, frontend: &Frontend) -> Vec<Object> {
         let mut objects = Vec::new();
         if let (FrontendAddress::Vip(address, port), Some(_)) = (frontend.address, &frontend.sources) {
@@ -161,8 +161,8 @@ impl Port<'_> {
         objects
     }
 
-    /// Untranslated packets are not of allowed sources. Where there is nothing to translate to, the sources have to be
-    /// looked at here.
+    /// An untranslated packet has a source that is not allowed. Where there are no endpoints to translate to, the
+    /// sources are matched here.
     fn source_refusal(&self, address: IpAddr, port: u16, frontend: &Frontend) -> Vec<Object> {
         let chain = service_chain(Kind::Firewall, &self.service.key);
         let comment = format!("{} traffic not accepted by {chain}", self.name);
@@ -194,7 +194,7 @@ impl Port<'_> {
     }
 }
 
-/// What becomes of packets that no route translates: the plan refuses them all in the same way.
+/// How packets are refused that no route translates: the plan refuses them all in the same way.
 fn refusal(routes: Routes) -> Option<Refusal> {
     [routes.outside, routes.node, routes.pod].into_iter().find_map(|route| match route.verdict {
         Verdict::Refuse(refusal) => Some(refusal),
@@ -206,7 +206,7 @@ fn refusing_list(kind: FrontendKind) -> &'static str {
     if kind == FrontendKind::ClusterIp { SERVICES } else { EXTERNAL_SERVICES }
 }
 
-/// How a comment tells a reason.
+/// A reason, as comments give it.
 pub(crate) fn words(reason: Reason) -> &'static str {
     match reason {
         Reason::NoEndpoints => "has no endpoints",

@@ -1,5 +1,5 @@
-//! Builds rules, word by word, in the very form in which `iptables-save` prints them: what is read back is compared as
-//! text, and the tracer runs the same text.
+//! Builds rules word by word, in exactly the form that `iptables-save` prints: rules are compared as text, and the
+//! tracer runs the same text.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use portolan_model::{Family, IpNet, Protocol};
 use portolan_plan::LocalDetector;
 
-/// What follows `-A CHAIN`. `iptables-save` prints addresses, interfaces and the protocol first, whatever the order in
-/// which they were given.
+/// What follows `-A CHAIN`. `iptables-save` prints addresses, interfaces and the protocol first, in whatever order they
+/// were given.
 #[derive(Default)]
 pub(crate) struct RuleBuilder {
     source: String,
@@ -21,7 +21,7 @@ pub(crate) struct RuleBuilder {
 
 pub(crate) type Rule = Arc<str>;
 
-/// The longest comment that the kernel keeps is 255 bytes.
+/// The kernel truncates comments at 255 bytes.
 const LONGEST_COMMENT: usize = 255;
 const PROBABILITY_UNIT: f64 = 2_147_483_648.0;
 
@@ -50,7 +50,7 @@ impl RuleBuilder {
         self
     }
 
-    /// The rule is about this protocol; the words about ports come where they are asked for.
+    /// Matches the protocol; ports are matched at the position of their own call.
     pub(crate) fn protocol(mut self, protocol: Protocol) -> Self {
         self.protocol = format!("-p {protocol} ");
         self
@@ -60,17 +60,17 @@ impl RuleBuilder {
         self.words(&format!("-m {protocol} --dport {port}"))
     }
 
-    /// Packets to an address of a Service, with the comment where `iptables-save` prints it.
+    /// Matches packets to a Service address, with the comment where `iptables-save` prints it.
     pub(crate) fn at_service(self, address: IpAddr, protocol: Protocol, port: u16, comment: &str) -> Self {
         self.destination(address.into()).at_port(protocol, port, comment)
     }
 
-    /// Packets to this port, whatever the address.
+    /// Matches packets to this port at any address.
     pub(crate) fn at_port(self, protocol: Protocol, port: u16, comment: &str) -> Self {
         self.protocol(protocol).comment(comment).port(protocol, port)
     }
 
-    /// Goes on only for pods, or only for others.
+    /// Matches pods only, or other sources only.
     pub(crate) fn of_pods(mut self, detector: &LocalDetector, wanted: bool) -> Self {
         let not = if wanted { "" } else { "! " };
         match detector {
@@ -89,7 +89,7 @@ impl RuleBuilder {
         self.words(&format!("-m comment --comment {}", quoted(text)))
     }
 
-    /// Counts into a named counter. `iptables-save` prints two blanks.
+    /// Counts into an nfacct object. `iptables-save` prints two blanks.
     pub(crate) fn counted(self, counter: &str) -> Self {
         self.words(&format!("-m nfacct --nfacct-name  {counter}"))
     }
@@ -106,14 +106,15 @@ impl RuleBuilder {
         self.words("-m addrtype --dst-type LOCAL")
     }
 
-    /// One in so many, as kube-proxy writes it: ten digits, which the kernel rounds to a multiple of 2⁻³¹.
+    /// Matches one packet in `count`, as kube-proxy writes it: ten digits, which the kernel rounds to a multiple of
+    /// 2⁻³¹.
     pub(crate) fn one_in(self, count: usize) -> Self {
         let written: f64 = format!("{:.10}", 1.0 / count as f64).parse().expect("a printed number can be read");
         let kept = (written * PROBABILITY_UNIT).round() / PROBABILITY_UNIT;
         self.words(&format!("-m statistic --mode random --probability {kept:.11}"))
     }
 
-    /// Goes on only for clients that were sent to this list within so many seconds.
+    /// Matches clients that are in this list since at most so many seconds.
     pub(crate) fn remembered(self, family: Family, list: &str, seconds: u32) -> Self {
         let mask = host_mask(family);
         self.words(&format!("-m recent --rcheck --seconds {seconds} --reap --name {list} --mask {mask} --rsource"))
@@ -158,14 +159,14 @@ fn host_mask(family: Family) -> IpAddr {
     }
 }
 
-/// Names of interfaces are printed as they are, whatever is in them; blanks and slashes cannot be.
+/// Names of interfaces are printed verbatim; they cannot contain blanks or slashes.
 fn interface(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_graphic() && !matches!(it, '"' | '\'' | '\\');
     if name.chars().all(is_plain) { name.to_owned() } else { quoted(name) }
 }
 
-/// A word of a line, so that nothing in it can end the word or the line: in quotes unless it is plain, quotes and
-/// backslashes escaped, and anything that is not printable replaced.
+/// Quotes a word so that nothing in it can end the word or the line: in quotes unless it is plain, quotes and
+/// backslashes escaped, and unprintable characters replaced.
 fn quoted(text: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -1,6 +1,6 @@
-//! Rules as `iptables-save` prints them, run on a packet. What chains are for is not known here.
+//! Runs rules, as `iptables-save` prints them, on a packet. Independent of the purpose of chains.
 //!
-//! A rule with a word that is not understood ends in an error once all its other words match, never in a guess.
+//! A rule with an unsupported word ends in an error once all its other words match, never in a guess.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,13 +16,13 @@ use crate::walk::{BaseChain, Branch, ChainKind, DESTINATION_NAT, Hook, Met, Rule
 #[derive(Default)]
 pub struct RuleBook {
     chains: HashMap<(Family, Arc<str>, Arc<str>), Chain>,
-    /// What `-m set` looks into.
+    /// The sets that `-m set` matches.
     pub(crate) sets: Sets,
-    /// Rules with something in them that is not understood, as text.
+    /// Rules with unsupported words, as text.
     pub unknown: Vec<String>,
 }
 
-/// Rules for one exact destination are found by it: a node may have tens of thousands in one chain.
+/// Rules for one exact destination are indexed by it: a chain can have tens of thousands of them.
 #[derive(Default)]
 struct Chain {
     rules: Vec<(Rule, Arc<str>)>,
@@ -37,7 +37,7 @@ impl RuleBook {
         self.chains.entry((family, table.into(), chain.into())).or_default().push(rule, text.into());
     }
 
-    /// What the rules of a chain are about, each with its comment.
+    /// The matches of a chain's rules, each with its comment.
     pub fn matchings(&self, family: Family, table: &str, chain: &str) -> Vec<(Matching, &str)> {
         let chain = self.chains.get(&(family, table.into(), chain.into()));
         chain.iter().flat_map(|chain| &chain.rules).map(|(rule, _)| (rule.matching, rule.comment.as_str())).collect()
@@ -47,7 +47,7 @@ impl RuleBook {
         self.chains.get(&(Family::of(branch.packet.destination), table.into(), name.into()))
     }
 
-    /// Gives the branches that come back from the chain; those that do not are put into `ended`.
+    /// Returns the branches that return from the chain; the others go to `ended`.
     fn run_chain(&self, at: &At<'_>, name: &str, branch: Branch, ended: &mut Vec<(Branch, Verdict)>) -> Vec<Branch> {
         let Some(chain) = self.chain(&branch, at.table, name) else {
             return vec![branch];
@@ -99,7 +99,7 @@ struct At<'a> {
     site: &'a Site<'a>,
 }
 
-/// Where a branch goes from a rule: to the next rule, back to the calling chain, or nowhere.
+/// Where a branch continues after a rule: at the next rule, in the calling chain, or nowhere.
 struct Lists<'a> {
     next: &'a mut Vec<Branch>,
     returned: &'a mut Vec<Branch>,

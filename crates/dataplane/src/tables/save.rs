@@ -1,4 +1,4 @@
-//! What `iptables-save` prints, taken apart. Pure.
+//! Parses the output of `iptables-save`. Pure.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ pub struct SavedTable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedRule {
     pub chain: String,
-    /// What follows `-A CHAIN`, as it was printed: good for `-D`.
+    /// What follows `-A CHAIN`, verbatim: valid for `-D`.
     pub text: String,
-    /// The same as words, their quotes taken off.
+    /// The same as words, without quotes.
     pub words: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl SavedRule {
     }
 }
 
-/// Lines that are no part of the format, such as warnings and comments, are passed over.
+/// Lines outside the format, such as warnings and comments, are skipped.
 pub fn parse_save(text: &str) -> Vec<SavedTable> {
     let mut tables: Vec<SavedTable> = Vec::new();
     for line in text.lines() {
@@ -50,7 +50,7 @@ impl SavedTable {
     }
 }
 
-/// `iptables-save -c` puts the counters first.
+/// `iptables-save -c` prints the counters first.
 fn appended(line: &str) -> Option<(&str, &str)> {
     let line = match line.strip_prefix('[') {
         Some(counted) => counted.split_once("] ")?.1,
@@ -60,8 +60,8 @@ fn appended(line: &str) -> Option<(&str, &str)> {
     Some(rest.split_once(' ').unwrap_or((rest, "")))
 }
 
-/// Words are separated by blanks; one with blanks in it is in double quotes, in which a backslash takes the next
-/// character as it is.
+/// Words are separated by blanks; a word with blanks is in double quotes, in which a backslash escapes the next
+/// character.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

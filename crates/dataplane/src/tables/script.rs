@@ -8,7 +8,7 @@ use super::Contents;
 use super::names::Kind;
 use super::objects::{Key, Place, Table, Value};
 
-/// One call of the program. The kernel takes each table of it in one step.
+/// One call of the program. The kernel commits each of its tables atomically.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     pub(crate) family: Family,
@@ -16,21 +16,21 @@ pub(crate) struct Script {
     pub(crate) tables: u32,
 }
 
-/// What goes and what comes. What is replaced is in both.
+/// What is removed and what is added. A replaced object is in both.
 struct Change<'a> {
     removed: &'a Contents,
     added: &'a Contents,
 }
 
-/// What one object asks for: chains that are made, or emptied if they are there; and lines in their order.
+/// The steps for one object: chains to create or flush, and lines in their order.
 struct Step {
     table: Table,
     declared: Option<String>,
     lines: Vec<String>,
 }
 
-/// New chains come before what leads to them, and old ones go after it, so that the change can be cut into parts
-/// anywhere. A change that fits into one part is one step for each table.
+/// New chains are created before what jumps to them, and old chains are deleted after it, so that the change can be
+/// split anywhere. A change that fits into one part is atomic per table.
 pub(crate) fn scripts(removed: &Contents, added: &Contents, longest: usize) -> Vec<Script> {
     let change = Change { removed, added };
     let steps = |family| steps(family, &change);
@@ -79,7 +79,7 @@ fn steps(family: Family, change: &Change<'_>) -> Vec<Step> {
     let (added, removed) = (of_family(family, change.added), of_family(family, change.removed));
     let mut steps = made_chains(&added, change);
     steps.extend(removed.iter().filter_map(|(key, value)| taken_rules(key, value, change)));
-    // Each is put first, so that of those that come together the one that sorts first stands first.
+    // Each is inserted at the top, so that the one that sorts first ends up first.
     steps.extend(added.iter().rev().filter_map(|(key, _)| listed_rule(key)));
     steps.extend(added.iter().filter_map(|(key, value)| new_tail(key, value)));
     steps.extend(added.iter().rev().filter_map(|(key, _)| jump(key)));
@@ -93,7 +93,7 @@ fn of_family(family: Family, objects: &Contents) -> OfFamily<'_> {
     objects.iter().filter(|(key, _)| key.place().family == family).collect()
 }
 
-/// Lists first: others jump to them. Chains of Services in the order in which they lead to each other.
+/// Lists first: others jump to them. Chains of Services in the order in which they jump to each other.
 fn made_chains(added: &OfFamily<'_>, change: &Change<'_>) -> Vec<Step> {
     let lists = added.iter().filter_map(|(key, _)| match key {
         Key::List(place) if !change.removed.contains_key(*key) => Some(made(place, &[])),
@@ -119,7 +119,7 @@ fn line(place: &Place, line: String) -> Step {
     Step { table: place.table, declared: None, lines: vec![line] }
 }
 
-/// Single rules that go. Those of a list that goes as a whole go with it.
+/// Deletes single rules. The rules of a deleted list are flushed with it.
 fn taken_rules(key: &Key, value: &Value, change: &Change<'_>) -> Option<Step> {
     let goes = |place: &Place| is_gone(&Key::List(place.clone()), change);
     match key {
@@ -170,7 +170,7 @@ fn gone_chains(removed: &OfFamily<'_>, change: &Change<'_>) -> Vec<Step> {
     places.iter().map(step).collect()
 }
 
-/// Objects as the programs of both families would print them.
+/// Objects in the format of `iptables-save`, for both families.
 pub(crate) fn listing(objects: &Contents) -> String {
     let part = |family| {
         let program = if family == Family::V4 { "iptables-save" } else { "ip6tables-save" };
@@ -179,7 +179,7 @@ pub(crate) fn listing(objects: &Contents) -> String {
     Family::BOTH.into_iter().map(part).collect()
 }
 
-/// In the order in which rules stand, not in that in which they are made.
+/// In the order of the rules, not in the order of creation.
 fn listed_steps(family: Family, objects: &Contents) -> Vec<Step> {
     let all = of_family(family, objects);
     let appended = |place: &Place, rule: &str| line(place, format!("-A {} {rule}", place.chain));

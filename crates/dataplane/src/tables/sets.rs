@@ -1,4 +1,4 @@
-//! IP sets that rules look into, held in memory.
+//! IP sets that rules match, held in memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ impl Sets {
         self.0.entry(set).or_default().insert(entry);
     }
 
-    /// Whether the set holds these parts of the packet, such as `dst,dst,src`. Whatever the kind of its entries, the
-    /// first part is an address or, in a set of ports, a port; the second a port; the third an address.
+    /// Whether the set contains these fields of the packet, such as `dst,dst,src`. For every type of set, the first
+    /// field is an address or, in a set of ports, a port; the second a port; the third an address.
     pub(super) fn hold(&self, set: &str, parts: &str, packet: &Packet) -> bool {
         let Some(entries) = self.0.get(set) else { return false };
         let parts: Vec<&str> = parts.split(',').collect();

@@ -1,4 +1,4 @@
-//! Where a packet goes by the objects alone: their rules, run, with every random branch followed.
+//! Traces a packet through the objects alone, with every random branch followed.
 
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Reason, Step, Trace};
@@ -19,7 +19,7 @@ pub(crate) fn trace<'a>(
     fate::trace(&walk(&book, foreign, node, packet), reason, step)
 }
 
-/// Rules in the built-in chains that lead to such chains are ours. KUBE-FIREWALL is kubelet's.
+/// Jumps from the built-in chains to such chains are ours. KUBE-FIREWALL is kubelet's.
 pub(crate) fn is_own_chain(chain: &str) -> bool {
     chain.starts_with("KUBE-") && chain != "KUBE-FIREWALL"
 }
@@ -33,7 +33,7 @@ pub(crate) fn book<'a>(contents: impl Iterator<Item = (&'a Key, &'a Value)> + Cl
             add(place, rule);
         }
     }
-    // What stands at the end of a list comes behind its rules.
+    // The tail of a list comes after its rules.
     for (key, value) in of_family {
         value.as_rules().iter().for_each(|rule| add(key.place(), rule));
     }
@@ -44,7 +44,7 @@ pub(crate) fn step(met: &Met) -> Step {
     Step::new(&*met.place, &*met.content)
 }
 
-/// By the comment of the rule that refused.
+/// From the comment of the rule that refused.
 pub(crate) fn reason(met: &Met) -> Option<Reason> {
     Reason::ALL.into_iter().find(|reason| met.content.contains(words(*reason)))
 }

@@ -1,5 +1,5 @@
-//! Rules in the kernel and listeners in this process: the former lead to the latter, so that listeners come first and
-//! go last.
+//! Rules in the kernel and listeners in this process. Rules lead to listeners, so listeners are opened first and closed
+//! last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
 pub struct UserspaceKernel {
     tables: TablesKernel,
     listeners: Arc<Listeners>,
-    /// Ports that rules led to when they were last read and that no listener of ours has, by the rest of the rule. A
-    /// process before this one had them: where it still can be had, the port stays the same.
+    /// Ports in rules at the last read that no listener of ours has, by the rest of the rule. An earlier process had
+    /// them; if such a port is free, the listener gets it again.
     abandoned: HashMap<(tables::Place, String), u16>,
 }
 
@@ -35,7 +35,7 @@ impl UserspaceKernel {
         &self.listeners
     }
 
-    /// Ports become names where one of our listeners has them.
+    /// Replaces ports with the names of our listeners.
     fn named(&mut self, contents: Contents) -> impl Iterator<Item = (Key, Value)> {
         let listeners = self.listeners.clone();
         self.abandoned.clear();
@@ -44,11 +44,11 @@ impl UserspaceKernel {
         }
         contents.into_iter().map(move |(key, value)| {
             let place = key.place().clone();
-            let spell = |rule: &str| {
+            let replace = |rule: &str| {
                 let listener = listeners.at(place.family, protocol_of(rule)?, ports::port(rule)?)?;
                 Some(ports::with_name(rule, &listener))
             };
-            let (key, value) = ports::respelled(&key, &value, spell);
+            let (key, value) = ports::with_rule(&key, &value, replace);
             (Key::Table(key), Value::Table(value))
         })
     }
@@ -63,35 +63,35 @@ impl UserspaceKernel {
         }
     }
 
-    /// The ports by which rules that are still there lead to listeners that are to be opened.
-    fn wishes(&self, added: &BTreeMap<Key, Value>) -> HashMap<Listener, u16> {
-        let mut wishes = HashMap::new();
+    /// The ports in existing rules, for listeners that are to be opened.
+    fn preferred_ports(&self, added: &BTreeMap<Key, Value>) -> HashMap<Listener, u16> {
+        let mut preferred_ports = HashMap::new();
         if self.abandoned.is_empty() {
-            return wishes;
+            return preferred_ports;
         }
         for key in added.keys() {
             let Key::Table(tables::Key::Rule(place, rule, _)) = key else { continue };
             let (Some(listener), Some(template)) = (listener_of(place, rule), ports::template(rule)) else { continue };
             if let Some(port) = self.abandoned.get(&(place.clone(), template.to_owned())) {
-                wishes.insert(listener, *port);
+                preferred_ports.insert(listener, *port);
             }
         }
-        wishes
+        preferred_ports
     }
 
-    /// Listeners that cannot be opened are left out, with the rules that lead to them; the first reason is given.
+    /// Listeners that cannot be opened are skipped, with the rules that lead to them; the first error is returned.
     fn open_listeners(&mut self, change: &Change<Userspace>) -> Option<Error> {
-        let wishes = self.wishes(&change.added);
+        let preferred_ports = self.preferred_ports(&change.added);
         let mut failure = None;
         for (listener, targets) in listeners(&change.added) {
-            if let Err(error) = self.listeners.lead(listener, targets, wishes.get(listener).copied()) {
+            if let Err(error) = self.listeners.lead(listener, targets, preferred_ports.get(listener).copied()) {
                 failure.get_or_insert(error);
             }
         }
         failure
     }
 
-    /// Names become ports. What leads to a listener that is not open is left out.
+    /// Replaces names with ports. Rules to a listener that is not open are left out.
     fn resolved(&self, objects: &BTreeMap<Key, Value>) -> Contents {
         let resolve = |(key, value): (&Key, &Value)| {
             let (Key::Table(key), Value::Table(value)) = (key, value) else { return None };
@@ -117,7 +117,7 @@ fn listener_of(place: &tables::Place, rule: &str) -> Option<Listener> {
     Some(Listener { family: place.family, protocol: protocol_of(rule)?, name })
 }
 
-/// Every rule that leads to a listener is about one protocol.
+/// Every rule to a listener matches one protocol.
 fn protocol_of(rule: &str) -> Option<portolan_model::Protocol> {
     let rest = rule.split_once("-p ")?.1;
     rest.split(' ').next()?.parse().ok()
@@ -150,7 +150,7 @@ impl Program<Userspace> for UserspaceKernel {
         failure.map_or(Ok(()), Err)
     }
 
-    /// The relay forgets a client's endpoint when its targets change.
+    /// The relay drops a client's endpoint when the targets change.
     fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
         Ok(0)
     }

@@ -8,24 +8,24 @@ use crate::tables::refusals::{self, FORWARD_FIREWALL, FORWARD_JUMPS, INPUT_JUMPS
 use crate::tables::rule::Rule;
 use crate::tables::{Contents, Jump, Layout, Table, names};
 
-/// For what arrives on an interface.
+/// For packets that arrive on an interface.
 pub(super) const PORTALS_CONTAINER: &str = "KUBE-PORTALS-CONTAINER";
 pub(super) const NODE_PORT_CONTAINER: &str = "KUBE-NODEPORT-CONTAINER";
-/// For what the node itself sends.
+/// For packets that the node itself sends.
 pub(super) const PORTALS_HOST: &str = "KUBE-PORTALS-HOST";
 pub(super) const NODE_PORT_HOST: &str = "KUBE-NODEPORT-HOST";
 
 const PORTALS: &str = "handle ClusterIPs; NOTE: this must be before the NodePort rules";
 const LAST_RULE: &str = "handle service NodePorts; NOTE: this must be the last rule in the chain";
 
-/// Which chain of node ports stands behind which chain of addresses.
+/// The chain of node ports at the end of each chain of addresses.
 const BEHIND: [(&str, &str); 2] = [(PORTALS_CONTAINER, NODE_PORT_CONTAINER), (PORTALS_HOST, NODE_PORT_HOST)];
 
 const fn translation(from: &'static str, to: &'static str) -> Jump {
     Jump { table: Table::Nat, from, to, only_new: false, comment: PORTALS }
 }
 
-/// Which chains are this mode's.
+/// The chains of this mode.
 pub(crate) fn layout() -> Layout {
     let lists = BEHIND.into_iter().flat_map(|(portals, node_ports)| [portals, node_ports]);
     let forward = [FORWARD_FIREWALL].into_iter().chain(FORWARD_JUMPS);

@@ -1,4 +1,4 @@
-//! The listeners that are open: which port each has, and where it leads.
+//! The open listeners: the port of each, and its targets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! userspace mode: rules only bring connections to the daemon, which picks an endpoint, connects, and tries another one
+//! userspace mode: rules redirect connections to the daemon, which picks an endpoint, connects, and tries another one
 //! if that does not answer.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!                   └► KUBE-NODEPORT-CONTAINER ──────────┤   a listener per Service
 //! nat OUTPUT ─────► KUBE-PORTALS-HOST ──────┬► DNAT ─────┼─► port and pool ─► an endpoint
 //!                   └► KUBE-NODEPORT-HOST ───────────────┘
-//! filter INPUT, FORWARD, OUTPUT: what should have come to a listener and did not is refused
+//! filter INPUT, FORWARD, OUTPUT: refuse what should have been redirected and was not
 //! ```
 
 mod apply;
@@ -62,7 +62,7 @@ impl Dataplane for Userspace {
     }
 }
 
-/// Objects as the programs of both families would print them, and the listeners that they name.
+/// Objects in the format of `iptables-save`, for both families, and the listeners that they name.
 pub fn listing(objects: &Objects<Userspace>) -> String {
     let mut contents = Contents::new();
     let mut listeners = String::from("# listeners\n");

@@ -71,7 +71,7 @@ fn relay_limits(settings: &ModeSettings) -> RelayLimits {
 fn no_listeners() -> Error {
     Error::Program {
         attempted: "comparing the rules of userspace mode with its listeners".into(),
-        reason: "only the running daemon knows the port of each listener: ask it, without --manifests".into(),
+        reason: "only the running daemon knows the port of each listener: run the command without --manifests".into(),
     }
 }
 
@@ -105,7 +105,7 @@ impl ActiveMode for ActiveUserspace {
     }
 }
 
-/// The relay counts connections and bytes; it sees no packets.
+/// The relay counts connections and bytes; it does not see packets.
 struct RelayCounters {
     listeners: Arc<Listeners>,
     sample: TrafficSample,

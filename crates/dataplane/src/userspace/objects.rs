@@ -1,4 +1,4 @@
-//! The objects of this mode: rules in the tables of iptables, and the listeners that they lead to.
+//! The objects of this mode: iptables rules, and the listeners that they lead to.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ pub enum Value {
     Targets(Targets),
 }
 
-/// Where the daemon takes connections for one pool of endpoints of one Service port.
+/// Accepts connections for one pool of endpoints of one Service port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Listener {
     pub family: Family,
     pub protocol: Protocol,
-    /// `namespace/service:port/protocol/pool`, which has no blanks in it.
+    /// `namespace/service:port/protocol/pool`, without blanks.
     pub name: Arc<str>,
 }
 
@@ -53,7 +53,7 @@ impl Listener {
         self.to_string()
     }
 
-    /// The listener that the relay knows by this name; another process may have given it.
+    /// Parses a listener's name in the relay; another process may have set it.
     pub(super) fn named(name: &str) -> Option<Self> {
         let (version, name) = name.split_once(' ')?;
         let family = match version {
@@ -66,8 +66,8 @@ impl Listener {
     }
 }
 
-/// A name stands in a rule where words end at blanks. No Service of an API server has characters that matter there; one
-/// that does is known by a digest.
+/// A name stands in a rule where words end at blanks. No name from an API server has special characters; any other name
+/// is replaced with a digest.
 fn plain(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | ':' | '/');
     match name.chars().all(is_plain) {
@@ -108,7 +108,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// One endpoint on a line of its own, indented, as rules are.
+/// One endpoint per line, indented like rules.
 impl fmt::Display for Targets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(seconds) = self.affinity_seconds {

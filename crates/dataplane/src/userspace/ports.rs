@@ -1,4 +1,4 @@
-//! Rules name the listener that they lead to; the kernel knows it by its port, which only a running daemon can tell.
+//! Rendered rules name their listener; the kernel's rules have its port, which only the running daemon knows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const CLOSING: char = '>';
 const REDIRECT: &str = " -j REDIRECT --to-ports";
 const TRANSLATE: &str = " -j DNAT --to-destination";
 
-/// Stands in a rule where the kernel has a port.
+/// Stands in a rule in place of the port.
 pub(super) fn placeholder(listener: &Listener) -> String {
     format!("{OPENING}{}{CLOSING}", listener.name)
 }
@@ -22,7 +22,7 @@ struct Parts<'a> {
     port: &'a str,
 }
 
-/// `None` if the rule leads to no listener. Whatever stands in a comment, it is not at the end.
+/// `None` if the rule leads to no listener. A comment is never at the end of a rule.
 fn parts(rule: &str) -> Option<Parts<'_>> {
     let start = rule.rfind(' ')? + 1;
     let (words, last) = (&rule[..start - 1], &rule[start..]);
@@ -41,17 +41,17 @@ fn target_start(target: &str) -> Option<usize> {
     Some(address + target[address..].find(':')? + 1)
 }
 
-/// The listener's name, in a rule that names one.
+/// The listener's name, in a rendered rule.
 pub(super) fn named(rule: &str) -> Option<&str> {
     parts(rule)?.port.strip_prefix(OPENING)?.strip_suffix(CLOSING)
 }
 
-/// The port, in a rule as the kernel has it.
+/// The port, in a rule of the kernel.
 pub(super) fn port(rule: &str) -> Option<u16> {
     parts(rule)?.port.parse().ok()
 }
 
-/// What two rules have in common that differ in nothing but the port.
+/// What two rules have in common that differ only in the port.
 pub(super) fn template(rule: &str) -> Option<&str> {
     parts(rule).map(|parts| parts.before)
 }
@@ -64,11 +64,11 @@ pub(super) fn with_name(rule: &str, listener: &Listener) -> Arc<str> {
     format!("{}{}", template(rule).unwrap_or(rule), placeholder(listener)).into()
 }
 
-/// The same object with its rule put differently; only single rules lead to listeners.
-pub(super) fn respelled(key: &Key, value: &Value, spell: impl Fn(&str) -> Option<Arc<str>>) -> (Key, Value) {
+/// The same object with another rule; only single rules lead to listeners.
+pub(super) fn with_rule(key: &Key, value: &Value, replace: impl Fn(&str) -> Option<Arc<str>>) -> (Key, Value) {
     match key {
         Key::Rule(place, rule, copy) => {
-            let rule = spell(rule).unwrap_or_else(|| rule.clone());
+            let rule = replace(rule).unwrap_or_else(|| rule.clone());
             (Key::Rule(place.clone(), rule, *copy), value.clone())
         }
         other => (other.clone(), value.clone()),

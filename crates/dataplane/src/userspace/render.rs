@@ -1,4 +1,4 @@
-//! From the plan of a Service port to listeners, and to rules that lead to them.
+//! From the plan of a Service port to listeners, and to the rules that lead to them.
 
 use std::net::SocketAddr;
 
@@ -28,15 +28,15 @@ struct Port<'a> {
     node: &'a NodePlan,
 }
 
-/// What packets have to be like for one route.
+/// The match of one route.
 struct Case {
     route: Route,
     source: Source,
 }
 
-/// Rules of one list have no order, so that each says by itself whose packets it is for.
+/// The rules of a list have no order, so each matches its sources by itself.
 enum Source {
-    Anybody,
+    Any,
     Range(IpNet),
     Pods(LocalDetector, Option<IpNet>),
     Others(LocalDetector, Option<IpNet>),
@@ -56,7 +56,8 @@ impl Port<'_> {
         })
     }
 
-    /// What arrives is redirected to the listener; what the node sends is translated to the node's own address.
+    /// Arriving packets are redirected to the listener; the node's own packets are translated to an address of the
+    /// node.
     fn frontend(&self, frontend: &Frontend) -> Vec<tables::Object> {
         let (container, host) = match frontend.address {
             FrontendAddress::Vip(..) => (PORTALS_CONTAINER, PORTALS_HOST),
@@ -77,7 +78,7 @@ impl Port<'_> {
     fn cases(&self, frontend: &Frontend, others: Route, arrives: bool) -> impl Iterator<Item = Case> {
         let pods = frontend.routes.pod;
         let detector = self.node.family(self.family()).pods.as_ref().filter(|it| {
-            // What the node sends has come in by no interface.
+            // The node's own packets have no input interface.
             pods.verdict != others.verdict && (arrives || matches!(it, LocalDetector::Source(_)))
         });
         let sources = match &frontend.sources {
@@ -87,7 +88,7 @@ impl Port<'_> {
         let mut cases = Vec::new();
         for range in sources {
             match detector {
-                None => cases.push(Case { route: others, source: range.map_or(Source::Anybody, Source::Range) }),
+                None => cases.push(Case { route: others, source: range.map_or(Source::Any, Source::Range) }),
                 Some(detector) => {
                     let of = |route| move |source| Case { route, source };
                     cases.extend(of_pods(detector, range).into_iter().map(of(pods)));
@@ -98,7 +99,7 @@ impl Port<'_> {
         cases.into_iter()
     }
 
-    /// `None` where the route refuses: what is not translated is refused in the filter table.
+    /// `None` if the route refuses: untranslated packets are refused in the filter table.
     fn rule(
         &self,
         frontend: &Frontend,
@@ -147,7 +148,7 @@ impl Source {
             None => builder,
         };
         match self {
-            Self::Anybody => builder,
+            Self::Any => builder,
             Self::Range(range) => builder.source(*range),
             Self::Pods(detector, range) => within(builder.of_pods(detector, true), range),
             Self::Others(detector, range) => within(builder.of_pods(detector, false), range),
@@ -155,7 +156,7 @@ impl Source {
     }
 }
 
-/// A rule has one match on the source, so that two ranges become the one that both hold.
+/// A rule has one match on the source, so two ranges are intersected.
 fn of_pods(detector: &LocalDetector, range: Option<IpNet>) -> Vec<Source> {
     match (detector, range) {
         (LocalDetector::Source(pods), Some(range)) if range.contains(pods) => vec![Source::Range(*pods)],
@@ -172,7 +173,7 @@ fn of_others(detector: &LocalDetector, range: Option<IpNet>) -> Vec<Source> {
     }
 }
 
-/// What remains of a range without a part of it, as ranges.
+/// The difference of two ranges, as ranges.
 fn without(range: IpNet, hole: IpNet) -> Vec<IpNet> {
     if hole.contains(&range) {
         return Vec::new();

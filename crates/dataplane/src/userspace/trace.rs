@@ -1,4 +1,4 @@
-//! Where a packet goes: by the rules to a listener, and from there to an endpoint.
+//! Traces a packet: through the rules to a listener, and from there to an endpoint.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use crate::tables;
 use crate::walk::{End, Met, Rules, walk};
 use crate::{Objects, fate};
 
-/// A port that no listener has.
-const NOBODY: u16 = 0;
+/// A port without a listener.
+const NO_LISTENER: u16 = 0;
 
 pub(super) fn trace(objects: &Objects<Userspace>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
     let listeners = Listeners::of(objects, Family::of(packet.destination));
@@ -36,7 +36,7 @@ fn rules(objects: &Objects<Userspace>) -> impl Iterator<Item = (&tables::Key, &t
     })
 }
 
-/// The listeners of a family, each with a number that stands for its port while rules are run.
+/// The listeners of a family, each with a number that replaces its port in the trace.
 struct Listeners<'a> {
     all: Vec<(&'a Listener, &'a Targets)>,
     numbers: BTreeMap<&'a str, u16>,
@@ -58,16 +58,17 @@ impl<'a> Listeners<'a> {
         Self { all, numbers }
     }
 
-    /// A rule with the number of its listener; a port that the kernel has and no listener of ours leads to nobody.
+    /// A rule with the number of its listener; a port of the kernel's that no listener of ours has becomes
+    /// [`NO_LISTENER`].
     fn numbered(&self, (key, value): (&tables::Key, &tables::Value)) -> (tables::Key, tables::Value) {
-        let number = |name: &str| self.numbers.get(name).copied().unwrap_or(NOBODY);
-        ports::respelled(key, value, |rule| {
+        let number = |name: &str| self.numbers.get(name).copied().unwrap_or(NO_LISTENER);
+        ports::with_rule(key, value, |rule| {
             ports::template(rule)?;
-            Some(ports::with_port(rule, ports::named(rule).map_or(NOBODY, number)))
+            Some(ports::with_port(rule, ports::named(rule).map_or(NO_LISTENER, number)))
         })
     }
 
-    /// A rule that was met, with its listener's name again.
+    /// A traced rule, with its listener's name restored.
     fn step(&self, met: &Met) -> Step {
         let listener = ports::port(&met.content).and_then(|number| self.numbered_as(number));
         let rule =

@@ -1,4 +1,4 @@
-//! The order of the hooks, and what a verdict means at each.
+//! The order of the hooks, and the meaning of a verdict at each.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,7 +7,7 @@ use portolan_plan::{NodePlan, Packet};
 
 use super::{BaseChain, Branch, ChainKind, End, Ending, Hook, Outcome, Rules, Site, Verdict};
 
-/// Runs `rules` and, between them, the rules of other programs.
+/// Runs `rules` and, between them, foreign rules.
 pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
     let mut walk = Walk { rules, foreign, node, outcome: Outcome::default() };
     let branch = Branch::new(packet);
@@ -46,7 +46,7 @@ impl Walk<'_> {
         self.pass(Hook::Output, branch).into_iter().for_each(|branch| self.leave(branch));
     }
 
-    /// A packet of the node to itself leaves over the loopback interface and comes in again.
+    /// A packet from the node to itself leaves through the loopback interface and comes in again.
     fn leave(&mut self, branch: Branch) {
         for mut branch in self.pass(Hook::Postrouting, branch) {
             if !self.owns(branch.packet.destination) {
@@ -58,7 +58,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The branches that go on behind a hook.
+    /// The branches that continue after a hook.
     fn pass(&mut self, hook: Hook, branch: Branch) -> Vec<Branch> {
         let (rules, foreign, node) = (self.rules, self.foreign, self.node);
         let mut live = vec![branch];
@@ -82,8 +82,8 @@ impl Walk<'_> {
         live
     }
 
-    /// In the kernel's order. Of chains with one priority the kernel runs the youngest first, which it does not list; ours
-    /// come first here.
+    /// In the kernel's order. Of chains with equal priority, the kernel runs the youngest first, an order that it does
+    /// not list; here ours run first.
     fn chains(&self, hook: Hook, branch: &Branch) -> Vec<(BaseChain, bool)> {
         let family = Family::of(branch.packet.destination);
         let ours = self.rules.base_chains(hook, family).into_iter().map(|chain| (chain, false));
@@ -93,14 +93,14 @@ impl Walk<'_> {
         chains
     }
 
-    /// The branch, if it goes on to the next base chain.
+    /// The branch, if it continues to the next base chain.
     fn follow(&mut self, mut branch: Branch, verdict: Verdict, is_foreign: bool) -> Option<Branch> {
         match verdict {
             Verdict::Continue => {}
             Verdict::Drop => return self.end(branch, End::Drop, is_foreign),
             Verdict::Reject => return self.end(branch, End::Reject, is_foreign),
             Verdict::Unknown => return self.end(branch, End::Unknown, is_foreign),
-            // The source is translated once, by them or by us, and looks the same to the endpoint.
+            // The source is translated once, by a foreign rule or by ours; the endpoint sees the same.
             Verdict::Masquerade if is_foreign => {}
             Verdict::Masquerade => branch.masqueraded = true,
             Verdict::Translate(endpoint) => branch.translate(endpoint, is_foreign),
@@ -124,7 +124,7 @@ impl Walk<'_> {
         self.node.owns(address) || self.rules.owns(address)
     }
 
-    /// Which of the node's addresses it is depends on the interface; no rule of ours does.
+    /// Which of the node's addresses it is depends on the interface; no rule of ours depends on it.
     fn own_address(&self, destination: IpAddr) -> IpAddr {
         let family = Family::of(destination);
         self.node.primary_address(family).unwrap_or(match family {
@@ -150,7 +150,7 @@ impl Walk<'_> {
     }
 }
 
-/// `dstnat` and `srcnat`: whatever their own priorities, all NAT chains of a hook run there, one after the other.
+/// `dstnat` and `srcnat`: all NAT chains of a hook run at these priorities, one after the other.
 pub(crate) const DESTINATION_NAT: i32 = -100;
 pub(crate) const SOURCE_NAT: i32 = 100;
 

@@ -1,5 +1,5 @@
-//! Random histories of a cluster: whatever happened before, the kernel ends up with the plan of the last state. In every mode
-//! of the registry that this machine can run; the VM runs the others.
+//! Random histories of a cluster: the kernel ends up with the plan of the last state. In every mode of the registry
+//! that this machine can run; the VM runs the others.
 
 use portolan_dataplane::{ModeSettings, modes};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use crate::history::history;
 use crate::play::{cases, check_in_real_kernel, play};
 
-/// In each mode, on a kernel in memory that fails one call in ten, and stops a failed write anywhere.
+/// In each mode, on a kernel in memory that fails one call in ten, and stops a failed write at any point.
 #[test]
 fn a_failing_kernel_ends_up_with_the_plan() {
     for mode in modes::ALL {
@@ -20,12 +20,12 @@ fn a_failing_kernel_ends_up_with_the_plan() {
     }
 }
 
-/// The real kernel keeps its objects from one history to the next, as a restarted daemon finds them.
+/// The real kernel keeps its objects from one history to the next, as for a restarted daemon.
 #[test]
 fn the_real_kernel_ends_up_with_the_plan() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     for mode in modes::ALL.iter().filter(|mode| mode.missing().is_none()) {
-        // The programs of iptables take their time.
+        // The iptables programs are slow.
         let usual = if mode.name() == modes::default().name() { 400 } else { 60 };
         check_in_real_kernel(*mode, usual);
     }

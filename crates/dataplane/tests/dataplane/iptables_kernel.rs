@@ -1,5 +1,5 @@
-//! iptables mode in a real kernel, in both variants: what is programmed reads back the same, and `iptables-save` prints it
-//! as we say it.
+//! iptables mode in a real kernel, in both variants: programmed objects read back the same, and `iptables-save` prints
+//! the text that is rendered.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::world::{configurations, everything, named};
 
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Iptables, IptablesKernel> {
     let mut reconciler = Reconciler::new(Iptables::new(14), IptablesKernel::open(variant).expect("root"));
-    reconciler.sync(plan, Trust::Memory).expect("the kernel takes it");
+    reconciler.sync(plan, Trust::Memory).expect("the kernel accepts it");
     assert!(verify(&Iptables::new(14), reconciler.kernel_mut(), plan).expect("the kernel can be read").is_empty());
     reconciler
 }
@@ -30,21 +30,21 @@ fn rules(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_is_programmed_reads_back_and_is_printed_as_we_say() {
+fn programmed_rules_read_back_and_match_iptables_save() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     for variant in Variant::BOTH {
         for config in configurations() {
             let plan = plan(&everything(), &Plan::default(), &config);
             sync(variant, &plan);
-            let said = listing(&render(&Iptables::new(14), &plan));
-            let (ipv4, ipv6) = said.split_once("# ip6tables-save").unwrap();
+            let rendered = listing(&render(&Iptables::new(14), &plan));
+            let (ipv4, ipv6) = rendered.split_once("# ip6tables-save").unwrap();
             assert_eq!(rules(ipv4), rules(&save("iptables", variant)), "{variant}");
             assert_eq!(rules(ipv6), rules(&save("ip6tables", variant)), "{variant}");
         }
     }
 }
 
-/// The API server allows no such names, but who knows what is behind an address.
+/// The API server allows no such names, but an address may belong to another program.
 #[test]
 fn names_cannot_break_out_of_a_rule() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
@@ -65,9 +65,9 @@ fn names_cannot_break_out_of_a_rule() {
     }
 }
 
-/// What cannot be written is told with the line that the program did not take, and the next sync starts from the truth.
+/// A failed write is reported with the line that the program rejected, and the next sync reads the kernel first.
 #[test]
-fn a_change_behind_our_back_is_told_and_mended() {
+fn a_write_that_a_foreign_change_breaks_is_reported_and_repaired() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let first = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let mut reconciler = sync(Variant::Nft, &first);

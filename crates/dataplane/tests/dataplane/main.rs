@@ -1,4 +1,4 @@
-//! The modes in the real kernel, through random histories of a cluster, and what they count.
+//! The modes in the real kernel, through random histories of a cluster, and their counters.
 
 mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]

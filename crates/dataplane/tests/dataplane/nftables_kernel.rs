@@ -1,4 +1,4 @@
-//! The mode in a real kernel: what is programmed reads back the same, and `nft` lists it as we say it.
+//! The mode in a real kernel: programmed objects read back the same, and `nft` lists the text that is rendered.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn nft_list(family: &str) -> String {
     String::from_utf8(output.stdout).expect("nft prints UTF-8")
 }
 
-/// The lines of a listing, sorted within, because the kernel orders chains by their making and elements by hash.
+/// The lines of a listing, sorted, because the kernel orders chains by creation and elements by hash.
 fn lines(text: &str) -> Vec<String> {
     // `nft` puts several short elements on one line.
     let text = text.replace("elements = {", "").replace(" }", "").replace(", ", "\n");
@@ -29,7 +29,7 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_programmed_reads_back_and_lists_as_we_say() {
+fn programmed_objects_read_back_and_match_nft_list() {
     portolan_kernel::namespace::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let mode = Nftables::new(14);
     for config in configurations() {
@@ -64,14 +64,14 @@ fn a_second_start_writes_nothing() {
     assert_eq!(generation(()), before);
 }
 
-/// Somebody else commits without a pause, to a table of their own: our syncs get through all the same.
+/// Another process commits continuously to its own table: our syncs succeed anyway.
 #[test]
-fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
+fn a_process_that_commits_continuously_does_not_block_syncs() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // A thread of ours is in our namespace.
+        // A new thread is in the same namespace.
         scope.spawn(|| {
             let mut handle = portolan_kernel::nftables::Nftables::open().unwrap();
             while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
@@ -89,8 +89,8 @@ fn a_busy_neighbour_does_not_keep_us_from_the_plan() {
     assert!(verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), &plan).unwrap().is_empty());
 }
 
-/// A table of another layout, as another version might leave it, is replaced in one transaction, and what it has
-/// translated stays translated.
+/// A table of another layout, as another version might leave it, is replaced in one transaction, and its translated
+/// connections survive.
 #[test]
 fn a_table_of_another_layout_is_replaced_under_a_connection() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
@@ -126,14 +126,14 @@ fn run(program: &str, words: &str) {
     assert!(status.success(), "{program} {words}");
 }
 
-/// What the kernel refuses leaves everything as it was, says what was refused, and does not spoil the next sync.
+/// A refused write changes nothing, its error names the refused objects, and the next sync succeeds.
 #[test]
 fn a_refused_change_leaves_the_table_as_it_was() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let first = plan(&everything(), &Plan::default(), &PlanConfig::default());
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
     reconciler.sync(&first, Trust::Memory).unwrap();
-    // Behind our back somebody takes an element away, so that our next change removes what is not there.
+    // A foreign process deletes an element, so that our next change removes an element that does not exist.
     let script = "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }";
     run("nft", script);
     let before = nft_list("ip");
@@ -148,7 +148,7 @@ fn a_refused_change_leaves_the_table_as_it_was() {
     assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &second).unwrap().is_empty());
 }
 
-/// Interfaces come and go with every pod: that must not cost a look at every Service.
+/// Interfaces come and go with every pod: that must not cost work for every Service.
 #[test]
 fn a_new_address_of_the_node_costs_one_element() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");

@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::history::{Happening, beginning, config, happen, history};
 
-/// Plays a history with one sync per happening, and compares the kernel with a plan from scratch.
+/// Plays a history with one sync per event, and compares the kernel with a plan from scratch.
 pub(crate) fn play(mode: &dyn Mode, history: &[Happening], kernel: &mut dyn Synchronize) {
     let config = PlanConfig { limits: mode.limits(), ..config() };
     let (mut snapshot, mut last) = (beginning(), Plan::default());
@@ -22,7 +22,7 @@ pub(crate) fn play(mode: &dyn Mode, history: &[Happening], kernel: &mut dyn Sync
     assert!(difference.is_empty(), "{} mode:\n{}", mode.name(), difference.text);
 }
 
-/// A kernel that fails now and then is tried again; one that always fails has a reason.
+/// Retries on a kernel that fails at random; one that always fails has a bug.
 fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, portolan_dataplane::Error>) -> T {
     for count in 1.. {
         match attempt() {
@@ -30,7 +30,7 @@ fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, portolan_dataplane::Error>
             Err(error) => assert!(count < 100, "{error}"),
         }
     }
-    unreachable!("the loop has no end")
+    unreachable!("the loop does not end")
 }
 
 /// HISTORIES=10 for a slow machine.
@@ -39,7 +39,7 @@ pub(crate) fn cases(usual: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Odd histories run in the legacy tables, in a mode that has rules there.
+/// Odd histories run in the legacy tables, in a mode with iptables rules.
 pub(crate) fn check_in_real_kernel(mode: &dyn Mode, usual: u32) {
     let checked = TestRunner::new(cases(usual)).run(&(history(), any::<bool>()), |(history, is_legacy)| {
         let variant = if is_legacy { Variant::Legacy } else { Variant::Nft };

@@ -1,5 +1,5 @@
-//! userspace mode in a real kernel, in both variants of iptables: what is programmed reads back the same, and leads to
-//! listeners that are there.
+//! userspace mode in a real kernel, in both variants of iptables: programmed objects read back the same, and rules lead
+//! to open listeners.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::world::{configurations, everything, named};
 fn sync(variant: Variant, plan: &Plan) -> Reconciler<Userspace, UserspaceKernel> {
     let listeners = Arc::new(Listeners::open(RelayLimits::default()).expect("a relay can be started"));
     let mut reconciler = Reconciler::new(Userspace, UserspaceKernel::open(variant, listeners).expect("root"));
-    reconciler.sync(plan, Trust::Memory).expect("the kernel takes it");
+    reconciler.sync(plan, Trust::Memory).expect("the kernel accepts it");
     assert!(verify(&Userspace, reconciler.kernel_mut(), plan).expect("the kernel can be read").is_empty());
     reconciler
 }
@@ -31,7 +31,7 @@ fn relayed(config: PlanConfig) -> PlanConfig {
 }
 
 #[test]
-fn what_is_programmed_reads_back_and_somebody_listens() {
+fn programmed_rules_read_back_and_lead_to_listeners() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
     for variant in Variant::BOTH {
         for config in configurations() {
@@ -46,7 +46,7 @@ fn what_is_programmed_reads_back_and_somebody_listens() {
     }
 }
 
-/// The API server allows no such names, but who knows what is behind an address.
+/// The API server allows no such names, but an address may belong to another program.
 #[test]
 fn names_cannot_break_out_of_a_rule() {
     portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");

@@ -1,4 +1,4 @@
-//! A small cluster that uses every kind of object, and ways to look at it.
+//! A small cluster with every kind of object, and helpers to inspect it.
 
 use std::sync::Arc;
 

@@ -10,13 +10,13 @@ use crate::error::{Error, Refusal, Result};
 use crate::netlink::{Acknowledgement, MessageWriter, Messages, Received, Socket, flags};
 
 /// How long a read insists on an interval without foreign commits.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STRICT_FOR: Duration = Duration::from_millis(100);
 
 /// The tables of the network namespace that the handle was opened in.
 pub struct Nftables {
     pub(super) socket: Socket,
     acknowledge_all: bool,
-    pub(super) patience: Duration,
+    pub(super) strict_for: Duration,
 }
 
 /// Options for tests: lose replies, or insist longer on an interval without commits.
@@ -24,7 +24,7 @@ pub struct Nftables {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
     pub receive_buffer: Option<usize>,
-    pub patience: Option<Duration>,
+    pub strict_for: Option<Duration>,
     /// Request an acknowledgement of every operation instead of only the last.
     pub acknowledge_all: bool,
 }
@@ -40,8 +40,8 @@ impl Nftables {
         if let Some(bytes) = options.receive_buffer {
             socket.set_receive_buffer(bytes)?;
         }
-        let patience = options.patience.unwrap_or(PATIENCE);
-        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, patience })
+        let strict_for = options.strict_for.unwrap_or(STRICT_FOR);
+        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, strict_for })
     }
 
     /// The port id of our commits in notifications.

@@ -16,7 +16,7 @@ use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages}
 /// Foreign commits are rare, and rehashing a large set takes some tens of milliseconds.
 const ATTEMPTS: u32 = 200;
 /// How many reads insist on an interval without foreign commits, however long they take.
-const PATIENT_ATTEMPTS: u32 = 2;
+const STRICT_ATTEMPTS: u32 = 2;
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// A rule as the kernel lists it.
@@ -216,12 +216,12 @@ impl Nftables {
     ) -> Result<T> {
         let start = Instant::now();
         for attempt in 0..ATTEMPTS {
-            let is_patient = attempt < PATIENT_ATTEMPTS || start.elapsed() < self.patience;
-            let interruption = if is_patient { Interruption::Refuse } else { Interruption::Accept };
+            let is_strict = attempt < STRICT_ATTEMPTS || start.elapsed() < self.strict_for;
+            let interruption = if is_strict { Interruption::Refuse } else { Interruption::Accept };
             let generation = self.generation()?;
             self.wait_for_commits()?;
             if let Some(value) = read(self, interruption)?
-                && (!is_patient || self.generation()? == generation)
+                && (!is_strict || self.generation()? == generation)
             {
                 return Ok(value);
             }

@@ -1,4 +1,4 @@
-//! The addresses of interfaces, and noticing changes.
+//! The addresses of interfaces, and notifications of changes.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Deleting tracked connections: exactly those that are meant.
+//! Deletes exactly the matching tracked connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn tracked(conntrack: &mut Conntrack) -> Vec<Flow> {
     flows
 }
 
-/// What the filters are, and which clients' flows are gone afterwards.
+/// Filters, and the clients whose flows they delete.
 fn cases() -> Vec<(FlowFilter, &'static [&'static str])> {
     let service =
         FlowFilter { original_destination: Some(ip("10.96.0.1")), original_destination_port: Some(53), ..NONE };

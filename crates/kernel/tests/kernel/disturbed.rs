@@ -1,4 +1,4 @@
-//! Answers that get lost, and dumps while others commit.
+//! Lost replies, and dumps during foreign commits.
 
 use portolan_kernel::Error;
 use portolan_kernel::nftables::{Batch, Element, ElementData, Expression, Nftables, Options, SetData, SetSpec};
@@ -17,7 +17,7 @@ fn chains(prefix: &str, count: u32) -> Batch {
     batch
 }
 
-/// A handle whose receive queue holds a few answers only.
+/// A handle whose receive queue holds only a few replies.
 fn with_small_queue() -> Nftables {
     Nftables::open_with(Options { receive_buffer: Some(4096), acknowledge_all: true, ..Options::default() })
         .expect("a handle can be opened")
@@ -30,7 +30,7 @@ fn a_batch_whose_answers_are_lost_has_an_unknown_outcome() {
     let error = nftables.commit(chains("many-", 500)).unwrap_err();
     assert!(matches!(error, Error::OutcomeUnknown { .. }), "{error}");
     assert_eq!(error.errno(), Some(libc::ENOBUFS));
-    // It was committed, as reading the kernel again tells.
+    // It was committed: the kernel has the objects.
     assert_eq!(nftables.chains(Family::V4, TABLE).unwrap().len(), 500);
 }
 
@@ -41,7 +41,7 @@ fn a_handle_that_lost_answers_still_works() {
     for round in 0..5 {
         let many = chains(&format!("many-{round}-"), 500);
         nftables.commit(many).unwrap_err();
-        // The next outcome is known and right, be it good or bad.
+        // The next outcome is known and correct, success or failure.
         nftables.commit(chains(&format!("one-{round}-"), 1)).unwrap();
         let mut bad = Batch::new();
         bad.add_rule(Family::V4, TABLE, "missing", &[Expression::Counter], None);
@@ -114,12 +114,12 @@ fn dump(nftables: &mut Nftables) -> Vec<Element> {
 #[test]
 fn a_dump_during_commits_is_of_one_moment() {
     new_namespace();
-    // The writer ends by itself long before this patience does.
-    let patience = Some(std::time::Duration::from_secs(120));
-    let mut nftables = Nftables::open_with(Options { patience, ..Options::default() }).unwrap();
+    // The writer ends long before this timeout.
+    let strict_for = Some(std::time::Duration::from_secs(120));
+    let mut nftables = Nftables::open_with(Options { strict_for, ..Options::default() }).unwrap();
     nftables.commit(stamps_table()).unwrap();
     std::thread::scope(|scope| {
-        // A number of commits that ends by itself, so that a failure below ends the test.
+        // A limited number of commits, so that a failure below ends the test.
         let writer = scope.spawn(|| {
             let mut writer = Nftables::open().expect("a handle can be opened");
             (1..=COMMITS).for_each(|stamp| restamp(&mut writer, stamp));

@@ -341,7 +341,7 @@ fn everything_is_understood_by_the_nft_program() {
     }
 }
 
-/// What `nft` writes itself must not be mistaken for something of ours, nor stop the reading.
+/// Expressions that only `nft` writes must not be mistaken for ours, nor stop the reading.
 #[test]
 fn what_others_write_is_read_as_unknown() {
     new_namespace();
@@ -367,7 +367,7 @@ fn what_others_write_is_read_as_unknown() {
     assert!(sets[0].0.starts_with("__set"), "{sets:?}");
 }
 
-/// What a firewall has, in a family that we never write.
+/// Rules of a firewall, in a family that we never write.
 #[test]
 fn tables_of_other_programs_can_be_read() {
     new_namespace();

@@ -1,4 +1,4 @@
-//! The longer keys of IPv6: the layout of the registers, and what `nft list` makes of it.
+//! The longer keys of IPv6: the layout of the registers, and the output of `nft list`.
 
 use std::sync::Arc;
 

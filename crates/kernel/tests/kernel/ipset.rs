@@ -1,4 +1,4 @@
-//! IP sets in the real kernel, with the program `ipset` as witness.
+//! IP sets in the real kernel, compared with the program `ipset`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ fn sets_are_as_ipset_sees_them_and_are_read_back() {
     let mut sets = IpSets::open().unwrap();
     for (name, kind, is_ipv6, entries) in samples() {
         let mut requests = Requests::default();
-        // Twice: what is there already is no error.
+        // Twice: an existing set is no error.
         for _ in 0..2 {
             requests.create(name, kind, is_ipv6);
             entries.iter().for_each(|(entry, _)| requests.add(name, entry));
@@ -109,7 +109,7 @@ fn a_large_set_is_written_and_read_whole() {
 }
 
 #[test]
-fn what_is_refused_is_named_and_the_rest_is_done() {
+fn a_refused_request_is_named_and_the_others_are_done() {
     new_namespace();
     let mut sets = IpSets::open().unwrap();
     let mut requests = Requests::default();

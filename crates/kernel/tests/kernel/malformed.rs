@@ -1,8 +1,8 @@
-//! Whatever bytes arrive, reading them neither panics nor loops.
+//! Parsing random bytes neither panics nor loops.
 
 use portolan_kernel::netlink::{Attributes, Messages};
 
-/// A generator of the same numbers in every run.
+/// A random generator with a fixed seed.
 struct XorShift(u64);
 
 impl XorShift {

@@ -1,4 +1,4 @@
-//! Foreign changes are noticed, our own and those of other tables are not.
+//! Foreign changes are notified; our own and those of other tables are not.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use portolan_model::Family;
 use crate::common::{new_namespace, run};
 
 const TABLE: &str = "test";
-/// Far longer than a notification takes, which is there as soon as the commit is.
+/// Much longer than a notification takes, which arrives with the commit.
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
@@ -54,7 +54,7 @@ fn own_commits_are_ignored_however_large() {
 }
 
 #[test]
-fn foreign_changes_are_told() {
+fn foreign_changes_are_notified() {
     new_namespace();
     let (mut nftables, mut monitor) = opened();
     nftables.commit(own_table(1)).unwrap();
@@ -68,13 +68,13 @@ fn foreign_changes_are_told() {
     ] {
         run("nft", &[command]);
         assert_eq!(monitor.wait(TABLE, LONG).unwrap(), changed(family, what), "{command}");
-        // One commit may be told in several pieces.
+        // One commit may arrive in several notifications.
         while monitor.wait(TABLE, NOW).unwrap().is_some() {}
     }
 }
 
 #[test]
-fn a_commit_that_changes_both_families_is_told_for_both() {
+fn a_commit_that_changes_both_families_is_notified_for_both() {
     new_namespace();
     let (mut nftables, mut monitor) = opened();
     nftables.commit(own_table(1)).unwrap();
@@ -104,7 +104,7 @@ fn other_tables_are_ignored() {
 }
 
 #[test]
-fn lost_notifications_are_told() {
+fn lost_notifications_are_reported() {
     new_namespace();
     let (_own, mut monitor) = opened();
     let mut foreign = Nftables::open().unwrap();

@@ -1,4 +1,4 @@
-//! Who is measured, pinned to one core.
+//! The programs that are measured, pinned to one core.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -24,7 +24,7 @@ impl Contender {
         }
     }
 
-    /// Returns when the last of all names is answered.
+    /// Returns when the last name is answered.
     pub(crate) fn start(self, stage: &Stage) -> Program {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]);
@@ -45,7 +45,7 @@ fn portolan(command: &mut Command, stage: &Stage) {
     command.arg("--listen").arg(format!("127.0.0.1:{PORT}")).arg("--kubeconfig").arg(stage.kubeconfig());
 }
 
-/// kubeadm's Corefile, less what would ask others.
+/// kubeadm's Corefile without forwarding.
 fn coredns(command: &mut Command, stage: &Stage) {
     let corefile = stage.folder().join("Corefile");
     let text = format!(
@@ -69,7 +69,7 @@ fn coredns(command: &mut Command, stage: &Stage) {
     command.arg(program()).arg("-conf").arg(corefile).env("GOMAXPROCS", "1");
 }
 
-/// tests/coredns/build has put it there.
+/// Where tests/coredns/build puts it.
 fn program() -> PathBuf {
     let cache = std::env::var_os("PORTOLAN_CACHE").map(PathBuf::from);
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/portolan");

@@ -1,4 +1,4 @@
-//! A client that keeps many questions under way.
+//! A client with many queries in flight.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -10,10 +10,10 @@ use crate::{HEADLESS, SERVICES};
 
 /// Where the server under test listens.
 pub(crate) const PORT: u16 = 5300;
-/// Sockets, so that no one port is special, and questions under way on each.
+/// Sockets, so that no single port is special, and queries in flight on each.
 const SOCKETS: usize = 16;
 const WINDOW: usize = 8;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
@@ -28,7 +28,7 @@ impl Question {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ClusterIp => "A of a ClusterIP",
-            Self::Missing => "a name that nobody has",
+            Self::Missing => "a name that does not exist",
             Self::Headless => "A of 50 endpoints",
         }
     }
@@ -41,7 +41,7 @@ impl Question {
         }
     }
 
-    /// All questions of the kind, made before anybody is measured.
+    /// All queries of the kind, built before the measurement.
     fn messages(self) -> Vec<Vec<u8>> {
         (0..SERVICES).map(|number| message(&self.text(number.wrapping_mul(7919)))).collect()
     }
@@ -56,12 +56,12 @@ fn message(name: &str) -> Vec<u8> {
     message
 }
 
-/// What a client saw.
+/// What a client measured.
 pub(crate) struct Seen {
     pub(crate) answers: u64,
     pub(crate) lost: u64,
     pub(crate) time: Duration,
-    /// Of each answer, in nanoseconds, sorted.
+    /// Of each response, in nanoseconds, sorted.
     pub(crate) latencies: Vec<u32>,
 }
 
@@ -71,8 +71,8 @@ struct Lane {
     next: usize,
 }
 
-/// Asks for that long.
-pub(crate) fn ask(question: Question, time: Duration) -> Seen {
+/// Sends queries for that long.
+pub(crate) fn query(question: Question, time: Duration) -> Seen {
     let mut messages = question.messages();
     let mut lanes: Vec<Lane> = (0..SOCKETS).map(|lane| Lane::open(lane * 617)).collect();
     let start = Instant::now();
@@ -105,7 +105,7 @@ impl Lane {
         self.sent[slot] = self.socket.send(&messages[index]).ok().map(|_| Instant::now());
     }
 
-    /// Takes what has arrived and asks as much again. A question that nobody answers for a second is lost.
+    /// Receives responses and sends as many queries again. A query without a response for a second is lost.
     fn turn(&mut self, messages: &mut [Vec<u8>], seen: &mut Seen) {
         let mut buffer = [0; 2048];
         while let Ok(length) = self.socket.recv(&mut buffer) {
@@ -125,13 +125,13 @@ impl Lane {
     }
 }
 
-/// Asks until there is an address, and tells how long that took.
+/// Repeats the query until the response has an address. Returns the time that took.
 pub(crate) fn until_answered(name: &str) -> Duration {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     socket.connect((Ipv4Addr::LOCALHOST, PORT)).expect("a server");
     socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     let (message, start, mut buffer) = (message(name), Instant::now(), [0; 2048]);
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         _ = socket.send(&message);
         match socket.recv(&mut buffer) {
             Ok(length) if length > 12 && buffer[7] > 0 => return start.elapsed(),
@@ -139,5 +139,5 @@ pub(crate) fn until_answered(name: &str) -> Duration {
             _ => {}
         }
     }
-    panic!("{name} was not answered within {PATIENCE:?}");
+    panic!("{name} was not answered within {TIMEOUT:?}");
 }

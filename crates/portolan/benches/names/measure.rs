@@ -1,4 +1,4 @@
-//! One question to one contender.
+//! Measures one kind of query with one program.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,13 +22,13 @@ pub(crate) struct Figures {
 }
 
 pub(crate) fn run(stage: &Stage, running: &Program, question: Question) -> Figures {
-    stage.node().run(|| load::ask(question, WARM_UP));
+    stage.node().run(|| load::query(question, WARM_UP));
     let before = cpu_seconds(running.id());
-    let seen = stage.node().run(|| load::ask(question, TIME));
+    let seen = stage.node().run(|| load::query(question, TIME));
     Figures { seen, cpu: cpu_seconds(running.id()) - before, resident: resident(running.id()) }
 }
 
-/// How long after the API server has accepted a Service its name is answered: the middle and the worst.
+/// Time from the API server's response for a new Service until its name is answered: median and maximum.
 pub(crate) fn news(stage: &Stage) -> String {
     let mut times: Vec<Duration> = (0..NEW).map(|number| new_service(stage, number)).collect();
     times.sort_unstable();

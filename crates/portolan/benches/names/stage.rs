@@ -1,4 +1,4 @@
-//! The cluster whose names are asked for.
+//! The cluster whose names are queried.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Stage {
         eprintln!("storing {} objects", objects.len());
         control_plane.store_all(&objects).expect("objects can be stored");
         let stage = Self { lab, control_plane };
-        stage.client().get(&path_of(&slice(HEADLESS - 1))).expect("the API server knows what was stored");
+        stage.client().get(&path_of(&slice(HEADLESS - 1))).expect("the API server serves what was stored");
         stage
     }
 
@@ -51,7 +51,7 @@ fn vip(number: u32) -> std::net::Ipv4Addr {
     (0x0a60_0100 + number).into()
 }
 
-/// Those after the last ClusterIP are called `h0`, `h1` and so on.
+/// Services after the last ClusterIP are headless: `h0`, `h1` and so on.
 fn service(number: u32, cluster_ip: &Value) -> Value {
     let name = if number < SERVICES { format!("s{number}") } else { format!("h{}", number - SERVICES) };
     json!({

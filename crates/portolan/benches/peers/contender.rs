@@ -1,4 +1,4 @@
-//! Who is measured, and how they are started and cleaned up after.
+//! The programs that are measured: start and cleanup.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Contender {
         }
     }
 
-    /// Everybody gets the same flags. Without a least time between two syncs, kube-proxy is as quick as it can be.
+    /// All get the same flags. kube-proxy is fastest without a minimum time between two syncs.
     pub(crate) fn command(self, kubeconfig: &Path, folder: &Path) -> Command {
         let mut command = self.program();
         if matches!(self, Self::Portolan | Self::PortolanIptables) {

@@ -1,8 +1,7 @@
 //! Portolan and kube-proxy in one run: same API server, same lab, same objects, one after the other: `make bench-peers`.
 //!
-//! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs the smallest size alone, a number of Services
-//! that size, and the name of a
-//! contender only that one; none of these writes anything.
+//! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs only the smallest size, a number of
+//! Services only that size, and the name of a contender only that one; with any of these, nothing is written.
 
 mod contender;
 mod measure;
@@ -15,7 +14,7 @@ use contender::Contender;
 use measure::Result;
 use stage::Stage;
 
-/// Services, endpoints of each, and who is measured at that size.
+/// Services, endpoints of each, and the programs that are measured at that size.
 const ROUNDS: [(u32, u32, &[Contender]); 4] = [
     (1_000, 3, &Contender::ALL),
     (5_000, 3, &[Contender::PortolanIptables, Contender::KubeProxyIptables]),

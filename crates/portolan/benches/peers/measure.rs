@@ -1,4 +1,4 @@
-//! What is measured of one proxy, from its start to its end.
+//! Measures one proxy, from its start to its cleanup.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use crate::contender::Contender;
 use crate::network::{Times, percentile, wait_for};
 use crate::stage::{ENDPOINT_PORT, Stage, endpoint_address, fresh_address, vip};
 
-/// The slowest start that was ever seen took four minutes.
+/// The slowest start so far took four minutes.
 const START_WITHIN: Duration = Duration::from_secs(900);
 const CHANGE_WITHIN: Duration = Duration::from_secs(120);
-/// A start leaves work behind (memory to give back, a first check) that is not part of what follows.
+/// A start leaves work behind, such as returning memory and a first check, that is not part of later measurements.
 const SETTLE: Duration = Duration::from_secs(3);
-/// Changes are counted until there are so many, or until so much time has passed.
+/// Stops after this many changes, or after this much time.
 const CHANGES: u32 = 200;
 const CHANGING_FOR: Duration = Duration::from_secs(45);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(20);
@@ -39,9 +39,9 @@ pub(crate) struct Result {
 #[derive(Default)]
 pub(crate) struct Changes {
     pub(crate) times: Vec<Duration>,
-    /// How long the API server took to accept each of them.
+    /// The API server's response time for each.
     writes: Vec<Duration>,
-    /// Of the proxy, for one change.
+    /// CPU time of the proxy for one change.
     pub(crate) cpu: Duration,
 }
 
@@ -85,17 +85,17 @@ fn stop(stage: &Stage, contender: Contender, program: Program) {
     stage.node().command(&["conntrack", "--flush"]).expect("conntrack works");
 }
 
-/// What happens to the endpoints of a Service.
+/// A change of the endpoints of a Service.
 #[derive(Clone, Copy)]
 enum Change {
-    /// All are replaced by as many others, as at the end of a rolling update.
+    /// All are replaced, as at the end of a rolling update.
     Replaced,
-    /// One that is new is all that remains.
+    /// All but a new one are removed.
     Scaled,
 }
 
-/// A client waits for an answer from an endpoint that is new; then everything is put back. The CPU time is that of one
-/// change, of which there are two.
+/// A client waits for an answer from a new endpoint; then the change is reverted. The CPU time is that of one change of
+/// the two.
 fn change_endpoints(stage: &Stage, program: u32, change: Change) -> Changes {
     let cpu = cpu_of(program);
     let begin = Instant::now();
@@ -112,7 +112,7 @@ fn change_endpoints(stage: &Stage, program: u32, change: Change) -> Changes {
     changes
 }
 
-/// From sending the change to the API server until a packet goes to a new endpoint, and until it is accepted.
+/// From sending the change to the API server until a packet reaches a new endpoint, and until the change is accepted.
 fn change_one(stage: &Stage, number: u32, turn: u32, change: Change) -> (Duration, Duration) {
     let count = match change {
         Change::Replaced => stage.endpoints,
@@ -153,7 +153,7 @@ fn connect_by_turns(stage: &Stage) -> (Times, Times) {
     (through, direct)
 }
 
-/// Of the process and of those that it has started and waited for, as `nft` and `iptables-restore` are.
+/// CPU time of the process and of its children, such as `nft` and `iptables-restore`.
 fn cpu_of(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

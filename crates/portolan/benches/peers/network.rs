@@ -1,4 +1,4 @@
-//! Connections: the server says on which address it was met, and the client times how long that took.
+//! Connections: the server returns the address on which it was reached, and the client measures the time.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// Between two attempts of one who waits for a change.
+/// Between two attempts while waiting for a change.
 const PAUSE: Duration = Duration::from_micros(300);
-const PATIENCE: Duration = Duration::from_secs(3);
-/// While nothing is programmed a packet to a Service is lost, and the next attempt must come soon.
-const IMPATIENCE: Duration = Duration::from_millis(10);
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// While nothing is programmed, a packet to a Service is lost, and the next attempt must come soon.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// Serves in the background, on every address that the namespace owns.
-pub(crate) fn answer_everybody(port: u16) {
+pub(crate) fn serve_all_addresses(port: u16) {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).expect("the port is free");
     thread::spawn(move || listener.incoming().flatten().for_each(answer));
 }
@@ -25,21 +25,21 @@ fn answer(mut connection: TcpStream) {
     }
 }
 
-/// One connection: where the server was met. It is reset, so that no port waits for its end.
+/// One connection; returns the address of the endpoint. It is reset, so that no port stays in TIME_WAIT.
 fn exchange(address: SocketAddr, timeout: Duration) -> std::io::Result<Ipv4Addr> {
     let mut connection = TcpStream::connect_timeout(&address, timeout)?;
-    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_read_timeout(Some(TIMEOUT))?;
     let mut octets = [0; 4];
     connection.read_exact(&mut octets)?;
     set_socket_linger(&connection, Some(Duration::ZERO))?;
     Ok(octets.into())
 }
 
-/// Connects until somebody answers who is wanted, and tells when that was.
+/// Connects until a wanted endpoint answers. Returns the time of that answer.
 pub(crate) fn wait_for(address: SocketAddr, within: Duration, is_wanted: impl Fn(Ipv4Addr) -> bool) -> Option<Instant> {
     let begin = Instant::now();
     while begin.elapsed() < within {
-        if exchange(address, IMPATIENCE).is_ok_and(&is_wanted) {
+        if exchange(address, ATTEMPT_TIMEOUT).is_ok_and(&is_wanted) {
             return Some(Instant::now());
         }
         thread::sleep(PAUSE);
@@ -57,7 +57,7 @@ pub(crate) struct Times {
 impl Times {
     pub(crate) fn add(&mut self, address: SocketAddr) {
         let begin = Instant::now();
-        match exchange(address, PATIENCE) {
+        match exchange(address, TIMEOUT) {
             Ok(_) => self.taken.push(begin.elapsed()),
             Err(_) => self.failed += 1,
         }

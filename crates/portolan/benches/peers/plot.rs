@@ -1,5 +1,5 @@
-//! The results as a picture: four panels of bars, each on a logarithmic scale of its own, because the contenders lie
-//! orders of magnitude apart.
+//! The results as a picture: four panels of bars, each on its own logarithmic scale, because the results differ by
+//! orders of magnitude.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ const PANEL_HEIGHT: f64 = 320.0;
 const LABELS: f64 = 200.0;
 const BAR: f64 = 16.0;
 
-/// A title, the unit, and the number that a bar shows.
+/// A title, the unit, and the value of a bar.
 type Panel = (&'static str, &'static str, fn(&Result) -> f64);
 
 const PANELS: [Panel; 4] = [

@@ -57,12 +57,12 @@ pub(crate) fn table(results: &[Result]) -> String {
     text
 }
 
-/// Puts table and plot into the documentation, with where and how they were made.
+/// Writes table and plot into the documentation, with machine and versions.
 pub(crate) fn write(results: &[Result]) {
     let document = std::fs::read_to_string(DOCUMENT).expect("docs/benchmarks.md is there");
     let (before, rest) = document.split_once(BEGIN).expect("docs/benchmarks.md has a place for the results");
     let (_, after) = rest.split_once(END).expect("the place has an end");
-    let text = format!("{before}{BEGIN}\n{}\n{}\n{END}{after}", surroundings(), shown(results));
+    let text = format!("{before}{BEGIN}\n{}\n{}\n{END}{after}", environment(), shown(results));
     std::fs::write(DOCUMENT, text).expect("docs/benchmarks.md can be written");
     std::fs::write(PLOT, plot::plot(results)).expect("docs/peers.svg can be written");
     eprintln!("wrote {} and {}", Path::new(DOCUMENT).display(), Path::new(PLOT).display());
@@ -78,7 +78,7 @@ fn shown(results: &[Result]) -> String {
     text
 }
 
-fn surroundings() -> String {
+fn environment() -> String {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processor.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("a processor");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

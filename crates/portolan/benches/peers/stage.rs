@@ -1,4 +1,4 @@
-//! The cluster that all are measured in: a real API server, one node, and a pod that answers for every endpoint.
+//! The cluster for all measurements: a real API server, one node, and a pod that answers for every endpoint.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::network;
 
-/// The pod that asks, and the pod that owns the addresses of all endpoints.
+/// The client's pod, and the pod that owns the addresses of all endpoints.
 pub(crate) const CLIENT: &str = "pod-a1";
 const SERVER: &str = "pod-a2";
 const SERVER_ADDRESS: &str = "10.244.1.3";
 const ENDPOINT_RANGE: &str = "11.0.0.0/8";
 pub(crate) const ENDPOINT_PORT: u16 = 8080;
-/// The API server's own controllers look at what is new, too.
+/// Time for the API server's own controllers to process new objects.
 const SETTLE: Duration = Duration::from_secs(10);
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -34,7 +34,7 @@ impl Stage {
         let route = |host: &str, words: &[&str]| lab.host(host).command(words).expect("the route can be made");
         route(topology::NODE, &["ip", "route", "add", ENDPOINT_RANGE, "via", SERVER_ADDRESS]);
         route(SERVER, &["ip", "route", "add", "local", ENDPOINT_RANGE, "dev", "lo"]);
-        lab.host(SERVER).run(|| network::answer_everybody(ENDPOINT_PORT));
+        lab.host(SERVER).run(|| network::serve_all_addresses(ENDPOINT_PORT));
         let control_plane = ControlPlane::start(&lab).expect("the control plane starts");
         let stage = Self { services: 0, endpoints: 0, lab, control_plane };
         stage.client().create(&node("node-a")).expect("the node is registered");
@@ -52,7 +52,7 @@ impl Stage {
         self.control_plane.store_all(&objects).expect("objects can be stored");
         (self.services, self.endpoints) = (services, endpoints);
         let last = path_of(&slice(services - 1, endpoints));
-        self.client().get(&last).expect("the API server knows what was stored");
+        self.client().get(&last).expect("the API server serves what was stored");
         std::thread::sleep(SETTLE);
     }
 
@@ -83,7 +83,7 @@ impl Stage {
     }
 }
 
-/// The first addresses of the range are left to the API server itself.
+/// The API server itself uses the first addresses of the range.
 pub(crate) fn vip(number: u32) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::from(0x0a60_0100 + number).into(), 80)
 }
@@ -92,7 +92,7 @@ pub(crate) fn endpoint_address(number: u32, index: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0b00_0000 + number * 8 + index)
 }
 
-/// An address that no Service has had yet.
+/// An address that no Service has used yet.
 pub(crate) fn fresh_address(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0bc8_0000 + number)
 }
@@ -121,7 +121,7 @@ fn service(number: u32) -> Value {
     })
 }
 
-/// By this the API server knows that the address is taken, and by whom.
+/// The API server records the allocated address and its Service in this object.
 fn address(number: u32) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -164,7 +164,7 @@ fn slice(number: u32, endpoints: u32) -> Value {
     })
 }
 
-/// One in a hundred is said to be on the node that is measured.
+/// One in a hundred is on the node that is measured.
 fn endpoint(address: Ipv4Addr) -> Value {
     json!({
         "addresses": [address],

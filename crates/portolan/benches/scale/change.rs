@@ -1,5 +1,5 @@
-//! One endpoint of one Service is replaced, or goes: plan, render and apply, while the kernel's notifications are
-//! listened to.
+//! One endpoint of one Service is replaced or removed: plan, render and apply, while a process receives the kernel's
+//! notifications.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn measure() {
     measure_changes(&mut worlds, "To a number of endpoints that no other Service has, and back", World::stand_out);
 }
 
-/// The sizes take turns, so that whatever else the machine does hits them alike.
+/// The sizes take turns, so that other load on the machine affects them alike.
 fn measure_changes(worlds: &mut [World; 2], title: &str, change: impl Fn(&mut World, u32)) {
     for number in 0..CHANGES {
         worlds.iter_mut().for_each(|world| change(world, number));
@@ -36,7 +36,7 @@ fn measure_changes(worlds: &mut [World; 2], title: &str, change: impl Fn(&mut Wo
     table::print(title, &["Services", "endpoints", "median", "p99", "plan (median)"], &rows);
     let median = |world: &World| percentile(&world.all, 0.5).as_secs_f64();
     let ratio = median(&worlds[1]) / median(&worlds[0]);
-    println!("  ratio of the medians: {ratio:.2} (asked: at most 1 ms each, and within 2)");
+    println!("  ratio of the medians: {ratio:.2} (target: at most 1 ms each, ratio at most 2)");
     worlds.iter_mut().for_each(World::forget_times);
 }
 
@@ -79,7 +79,7 @@ impl World {
         });
     }
 
-    /// Gives one Service other endpoints, made from all of its own but the first.
+    /// Replaces the endpoints of one Service, based on all of its own but the first.
     fn change(&mut self, number: u32, endpoints: impl Fn(&mut dyn Iterator<Item = Ipv4Addr>) -> Vec<IpAddr>) {
         let service = number * 4 % self.size.0;
         let mut others = (1..self.size.1).map(|index| cluster::endpoint_address(service, index));

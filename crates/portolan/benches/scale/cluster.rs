@@ -1,4 +1,4 @@
-//! A made-up cluster, as manifests and as facts.
+//! A generated cluster, as manifests and as facts.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +25,7 @@ pub(crate) fn endpoint_address(number: u32, index: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0b00_0000 + number * 8 + index)
 }
 
-/// A Service of each kind of size that clusters have: most with the given number of endpoints.
+/// Services of all sizes that clusters have: most with the given number of endpoints.
 pub(crate) fn facts(services: u32, endpoints: u32) -> Snapshot {
     let range = SERVICE_RANGE.parse().expect("a range");
     let mut snapshot = Snapshot { service_ranges: [range].into(), ..Snapshot::default() };

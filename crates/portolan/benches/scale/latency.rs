@@ -61,5 +61,5 @@ fn show(direct: &[Duration], through: &[Duration]) {
         &[row("direct", direct), row("through the VIP", through)],
     );
     let ratio = percentile(through, 0.5).as_secs_f64() / percentile(direct, 0.5).as_secs_f64();
-    println!("  ratio of p50: {ratio:.3} (asked: at most 1.10)");
+    println!("  ratio of p50: {ratio:.3} (target: at most 1.10)");
 }

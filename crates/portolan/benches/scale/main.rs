@@ -1,7 +1,7 @@
 //! How the cost grows with the cluster, each size in the same run, printed as tables: `make bench`.
 //!
-//! Machines are noisy: look at ratios before you look at seconds. `cargo bench -p portolan --bench scale -- soak`
-//! runs one part alone.
+//! Machines are noisy: compare ratios before seconds. `cargo bench -p portolan --bench scale -- soak` runs only one
+//! part.
 
 mod change;
 mod cluster;

@@ -93,7 +93,7 @@ fn connect_at_full_speed(count: &Count) {
     count.is_over.store(true, Ordering::Relaxed);
 }
 
-/// A connection counts only when the server's word has arrived.
+/// A connection counts only when the server's line has arrived.
 fn exchange(address: SocketAddr) -> std::io::Result<()> {
     let mut connection = TcpStream::connect_timeout(&address, TIMEOUT)?;
     connection.set_read_timeout(Some(TIMEOUT))?;

@@ -1,4 +1,4 @@
-//! From process start to everything programmed, in a namespace of its own; then once more, on what is there already.
+//! From process start to all Services programmed, in a new namespace; then a restart on the existing objects.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) fn run() {
     }
     let heading = ["Services", "endpoints", "start", "ready after", "in the kernel", "RSS", "peak RSS"];
     table::print("From process start to all programmed (manifests, nftables mode)", &heading, &rows);
-    println!("  asked: 10,000 x 3: 2 s, 150 ms in the kernel, 40 MB; 50,000 x 5: 10 s, 150 MB");
+    println!("  target: 10,000 x 3: 2 s, 150 ms in the kernel, 40 MB; 50,000 x 5: 10 s, 150 MB");
 }
 
 /// Both starts happen in one namespace, held open by a shell that starts the one and then the other.
@@ -43,7 +43,7 @@ fn start_twice(directory: &Path, services: u32, endpoints: u32) -> Vec<Vec<Strin
     rows.into()
 }
 
-/// A process in a new network namespace. It is waited for, because until then it is in ours.
+/// A process in a new network namespace. Waits until it has left ours.
 fn hold_namespace() -> Child {
     let holder = Command::new("unshare").args(["-n", "sleep", "600"]).spawn().expect("unshare runs as root");
     let namespace = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).expect("it runs");
@@ -53,7 +53,7 @@ fn hold_namespace() -> Child {
     holder
 }
 
-/// The daemon's own line about being ready, and its memory then.
+/// The daemon's log line about being ready, and its memory at that time.
 fn start_once(namespace_of: u32, directory: &Path) -> (String, String, String) {
     let namespace = format!("--net=/proc/{namespace_of}/ns/net");
     let at = |name: &str| directory.join(name).display().to_string();

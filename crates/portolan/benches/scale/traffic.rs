@@ -1,5 +1,5 @@
-//! What counting traffic costs: connections and exchanges through a VIP with and without it, by turns, and the reading
-//! of the counters when every endpoint of every Service has had a client.
+//! The cost of traffic counters: connections and exchanges through a VIP with and without them, by turns, and reading
+//! the counters after every endpoint of every Service has had a client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -39,7 +39,7 @@ fn packets() {
     table::print("Counting traffic, 10,000 Services, medians", &heading, &rows);
 }
 
-/// A node of its own for each way, so that both are measured in the same moments.
+/// A node for each variant, so that both are measured at the same time.
 struct World {
     name: &'static str,
     lab: Lab,
@@ -97,7 +97,7 @@ fn connect(address: SocketAddr) -> Duration {
     elapsed
 }
 
-/// A small request and its answer, again and again on one connection.
+/// A small request and its reply, repeated on one connection.
 fn exchange(address: SocketAddr) -> Vec<Duration> {
     let mut connection = TcpStream::connect(address).expect("the pod answers");
     connection.set_nodelay(true).expect("a socket has this option");
@@ -149,7 +149,7 @@ fn program(lab: &Lab, mode: Nftables, plan: &Plan) -> Reconciler<Nftables, Nftab
     reconciler
 }
 
-/// The same Services by UDP, where one datagram without an answer is a client.
+/// The same Services with UDP, where one datagram without a reply is a client.
 fn as_udp(mut snapshot: Snapshot) -> Snapshot {
     let udp = portolan_model::Protocol::Udp;
     for (_, service) in &snapshot.services.clone() {
@@ -171,7 +171,7 @@ fn send_to_all(services: u32) {
     for _ in 0..8 {
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a port is free");
         for number in 0..services {
-            // An error is news of an earlier datagram.
+            // An error is about an earlier datagram.
             _ = socket.send_to(b"hello", SocketAddr::new(cluster::cluster_ip(number), 80));
         }
     }

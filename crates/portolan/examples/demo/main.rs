@@ -1,6 +1,6 @@
-//! The demonstration: a small network of its own, the real program in it, real packets. `make demo` runs it.
+//! The demonstration: a small private network, the real program in it, real packets. `make demo` runs it.
 //!
-//! On a terminal it takes about half a minute, with pauses to read; DEMO_FAST=1 leaves them out. It needs root, changes
+//! On a terminal it takes about half a minute, with pauses to read; DEMO_FAST=1 skips them. It needs root, changes
 //! nothing outside its own network namespaces, and leaves nothing behind.
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ const PICTURE: &str = "
 ";
 
 const CONNECTIONS: usize = 300;
-const ASKER: &str = "pod-a3";
+const CLIENT_POD: &str = "pod-a3";
 const WEB: &str = "default/web:http";
 const API: &str = "default/api";
 
@@ -61,7 +61,7 @@ fn play() -> anyhow::Result<()> {
     repair_drift(&screen, &stage)?;
     clean_up(&screen, &stage)?;
     drop(stage);
-    screen.say("\nThe daemon has stopped, the lab is gone, and nothing is left behind.");
+    screen.print("\nThe daemon has stopped, the lab is gone, and nothing is left behind.");
     Ok(())
 }
 
@@ -81,13 +81,13 @@ fn serve(stage: &Stage) -> anyhow::Result<()> {
 }
 
 fn introduce(screen: &Screen, stage: &Stage, ready_after: Duration) {
-    screen.heading("1  A network of its own");
-    screen.say("Two nodes, six pods and a client: network namespaces, made for this demo. On node-a runs");
-    screen.say("`portolan proxy --manifests examples/`, the real program, with this kernel's own tables.");
-    screen.say(PICTURE);
+    screen.heading("1  A private network");
+    screen.print("Two nodes, six pods and a client: network namespaces, made for this demo. On node-a runs");
+    screen.print("`portolan proxy --manifests examples/`, the real program, with this kernel's own tables.");
+    screen.print(PICTURE);
     screen.success(&format!("built, started and verified in {} ms", ready_after.as_millis()));
     if let Some(line) = stage.log_line("ready:") {
-        screen.say(&format!("  its log: {line}"));
+        screen.print(&format!("  its log: {line}"));
     }
 }
 
@@ -97,9 +97,9 @@ fn list_services(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 }
 
 fn spread_connections(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
-    screen.heading("3  Every way in leads to every pod");
+    screen.heading("3  Every frontend leads to every pod");
     let ways = [
-        (ASKER, "the ClusterIP", stage.cluster_ip(WEB)?),
+        (CLIENT_POD, "the ClusterIP", stage.cluster_ip(WEB)?),
         ("client", "the node port", "192.168.50.1:30080".parse()?),
         ("client", "the load balancer's address", "198.51.100.10:80".parse()?),
     ];
@@ -115,17 +115,17 @@ fn spread_connections(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 
 fn lose_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("4  A pod dies");
-    screen.say("web-2, which is pod-a2, is taken out of web.yaml.");
+    screen.print("web-2, which is pod-a2, is taken out of web.yaml.");
     let start = Instant::now();
     let done = stage.edited("web.yaml", |text| without_pod(text, "web-2"))?;
     screen.success(&format!("{:.0?} from the edit to the end of the change", done.duration_since(start)));
     if let Some(line) = stage.log_line("wrote") {
-        screen.say(&format!("  its log: {line}"));
+        screen.print(&format!("  its log: {line}"));
     }
     let to = stage.cluster_ip(WEB)?;
-    let answers = stage.connect(ASKER, to, CONNECTIONS)?;
+    let answers = stage.connect(CLIENT_POD, to, CONNECTIONS)?;
     ensure!(!answers.contains_key("pod-a2"), "pod-a2 still gets connections");
-    screen.bars(&format!("{CONNECTIONS} connections from {ASKER} to {to}: none to pod-a2, none lost"), &answers);
+    screen.bars(&format!("{CONNECTIONS} connections from {CLIENT_POD} to {to}: none to pod-a2, none lost"), &answers);
     Ok(())
 }
 
@@ -138,14 +138,14 @@ fn without_pod(manifest: &str, name: &str) -> String {
 /// Only a mode whose daemon opens the connections can skip a pod that hangs.
 fn hang_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("4b A pod hangs and still counts as ready");
-    screen.say("web-3, which is pod-b1, drops all packets, and is still in web.yaml.");
+    screen.print("web-3, which is pod-b1, drops all packets, and is still in web.yaml.");
     let hung = stage.lab.host("pod-b1");
     hung.command(&["nft", "add table inet hung"])?;
     hung.command(&["nft", "add chain inet hung input { type filter hook input priority 0; policy drop; }"])?;
     let (to, start) = (stage.cluster_ip(WEB)?, Instant::now());
-    let answers = stage.connect(ASKER, to, CONNECTIONS)?;
+    let answers = stage.connect(CLIENT_POD, to, CONNECTIONS)?;
     ensure!(!answers.contains_key("pod-b1"), "pod-b1 answered");
-    let title = format!("{CONNECTIONS} connections from {ASKER} to {to} in {:.0?}: none lost", start.elapsed());
+    let title = format!("{CONNECTIONS} connections from {CLIENT_POD} to {to} in {:.0?}: none lost", start.elapsed());
     screen.bars(&title, &answers);
     hung.command(&["nft", "delete table inet hung"])?;
     Ok(())
@@ -154,11 +154,11 @@ fn hang_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 fn lose_all_pods(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("5  The last pod of a Service dies");
     let to = stage.cluster_ip(API)?;
-    let answered = stage.connect(ASKER, to, 1)?;
-    screen.say(&format!("{API} at {to} is answered by {:?}. Now it is scaled to zero.", answered.keys()));
+    let answered = stage.connect(CLIENT_POD, to, 1)?;
+    screen.print(&format!("{API} at {to} is answered by {:?}. Now it is scaled to zero.", answered.keys()));
     stage.edited("api.yaml", |text| without_pod(text, "api-1"))?;
     let start = Instant::now();
-    let outcome = stage.connect_once(ASKER, to)?;
+    let outcome = stage.connect_once(CLIENT_POD, to)?;
     ensure!(outcome == Outcome::Refused, "the connection was not refused: {outcome:?}");
     screen.success(&format!("refused after {:.1?}, without a timeout", start.elapsed()));
     Ok(())
@@ -168,7 +168,7 @@ fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("6  Where does this packet go, and why?");
     show(screen, stage, &["explain", "203.0.113.9", "198.51.100.10:80"], 0)?;
     screen.pause(2.0);
-    screen.say("");
+    screen.print("");
     let refused: SocketAddr = stage.cluster_ip(API)?;
     show(screen, stage, &["explain", "10.244.1.4", &refused.to_string()], 0)
 }
@@ -180,7 +180,7 @@ fn repair_drift(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     let delete = || Ok(stage.lab.host(topology::NODE).command(damage).map(drop)?);
     let changes = stage.kernel_changes(2, delete)?;
     screen.success(&format!("repaired after {:.1?}", changes[1].duration_since(changes[0])));
-    stage.connect(ASKER, stage.cluster_ip(WEB)?, CONNECTIONS)?;
+    stage.connect(CLIENT_POD, stage.cluster_ip(WEB)?, CONNECTIONS)?;
     screen.success(&format!("{CONNECTIONS} more connections, all answered"));
     show(screen, stage, &["verify"], 0)
 }
@@ -188,7 +188,7 @@ fn repair_drift(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
 fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("8  Cleanup");
     stage.stop_daemon()?;
-    screen.say("The daemon has stopped. Its rules stay, and traffic continues until it is back.");
+    screen.print("The daemon has stopped. Its rules stay, and traffic continues until it is back.");
     show(screen, stage, &["cleanup"], 0)?;
     let left = stage.lab.host(topology::NODE).command(&["nft", "list", "ruleset"])?;
     ensure!(!left.contains("KUBE-") && !left.contains("portolan"), "rules are left: {left}");

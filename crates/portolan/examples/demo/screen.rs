@@ -27,11 +27,11 @@ impl Screen {
         self.pause(0.6);
     }
 
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         println!("{text}");
     }
 
-    /// A sentence that says that something worked.
+    /// A line about a success.
     pub(crate) fn success(&self, text: &str) {
         println!("{} {text}", self.paint("32", "✓"));
         self.pause(0.5);
@@ -43,7 +43,7 @@ impl Screen {
         self.pause(0.6);
     }
 
-    /// Who answered how often.
+    /// How often each host answered.
     pub(crate) fn bars(&self, title: &str, answers: &BTreeMap<String, usize>) {
         let total: usize = answers.values().sum();
         println!("{title}");

@@ -17,7 +17,7 @@ use portolan_testkit::{Lab, Outcome, Protocol, Source, topology};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 pub(crate) struct Stage {
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     leftovers: Arc<Mutex<Leftovers>>,
 }
 
-/// What must go when the demo ends. The namespaces go by themselves.
+/// Removed when the demo ends. The kernel removes the namespaces.
 struct Leftovers {
     daemon: Option<Child>,
     folder: Option<TempDir>,
@@ -72,7 +72,7 @@ impl Stage {
         started.with_context(|| format!("starting {}", self.binary.display()))
     }
 
-    /// Asks the daemon to end, and waits until it has.
+    /// Sends SIGTERM to the daemon and waits until it has ended.
     pub(crate) fn stop_daemon(&self) -> anyhow::Result<()> {
         let Some(mut daemon) = self.leftovers().daemon.take() else { return Ok(()) };
         let process = Pid::from_child(&daemon);
@@ -92,7 +92,7 @@ impl Stage {
         command
     }
 
-    /// Runs a command on the node for the viewer to see, and gives its exit status.
+    /// Runs a command on the node, visible to the viewer, and returns its exit status.
     pub(crate) fn show(&self, arguments: &[&str]) -> anyhow::Result<i32> {
         let mut command = self.portolan(arguments);
         if arguments[0] != "cleanup" {
@@ -130,41 +130,41 @@ impl Stage {
         fs::rename(&draft, &path).with_context(|| format!("editing {}", path.display()))
     }
 
-    /// When the daemon had done what an edit of its manifests asks for.
+    /// Returns the time at which the daemon has applied an edit of its manifests.
     pub(crate) fn edited(&self, name: &str, change: impl FnOnce(&str) -> String) -> anyhow::Result<Instant> {
         let writes = || fs::read_to_string(self.log()).map(|log| log.matches("wrote ").count());
         let before = writes()?;
         self.edit(name, change)?;
-        self.wait("the daemon to follow", || Ok((writes()? > before).then(Instant::now)))
+        self.wait("the daemon to apply the edit", || Ok((writes()? > before).then(Instant::now)))
     }
 
-    /// The times at which the kernel's rules changed, as often as is asked, while something is done.
+    /// The times of the next `how_often` changes of the kernel's rules, while `action` runs.
     pub(crate) fn kernel_changes(
         &self,
         how_often: usize,
-        deed: impl FnOnce() -> anyhow::Result<()> + Send,
+        action: impl FnOnce() -> anyhow::Result<()> + Send,
     ) -> anyhow::Result<Vec<Instant>> {
         let mut tables = self.lab.host(topology::NODE).run(Nftables::open)?;
         let mut generation = tables.generation()?;
         let mut changes = Vec::new();
         std::thread::scope(|scope| {
-            let deed = scope.spawn(deed);
-            let deadline = Instant::now() + PATIENCE;
+            let action = scope.spawn(action);
+            let deadline = Instant::now() + TIMEOUT;
             while changes.len() < how_often {
                 let now = tables.generation()?;
                 let count = now.wrapping_sub(generation) as usize;
                 changes.extend(std::iter::repeat_n(Instant::now(), count));
                 generation = now;
-                ensure!(Instant::now() < deadline, "the kernel's rules did not change within {PATIENCE:?}");
+                ensure!(Instant::now() < deadline, "the kernel's rules did not change within {TIMEOUT:?}");
                 std::thread::yield_now();
             }
-            deed.join().expect("the deed does not panic")
+            action.join().expect("the action does not panic")
         })?;
-        self.wait("the kernel to hold what it should", || Ok(self.is_verified()?.then_some(())))?;
+        self.wait("the kernel to match the plan", || Ok(self.is_verified()?.then_some(())))?;
         Ok(changes)
     }
 
-    /// Connects many times and counts who answers.
+    /// Connects many times and counts the answers by host.
     pub(crate) fn connect(&self, from: &str, to: SocketAddr, times: usize) -> anyhow::Result<BTreeMap<String, usize>> {
         let mut answers = BTreeMap::new();
         for _ in 0..times {
@@ -178,7 +178,7 @@ impl Stage {
 
     pub(crate) fn connect_once(&self, from: &str, to: SocketAddr) -> anyhow::Result<Outcome> {
         let source = Source::parse(from, to.ip()).map_err(anyhow::Error::msg)?;
-        Ok(self.lab.probe(&source, to, Protocol::Tcp, PATIENCE))
+        Ok(self.lab.probe(&source, to, Protocol::Tcp, TIMEOUT))
     }
 
     /// The last line of the daemon's log that contains a text, without its time.
@@ -189,14 +189,14 @@ impl Stage {
     }
 
     fn wait<T>(&self, what: &str, look: impl Fn() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = look()? {
                 return Ok(found);
             }
             if Instant::now() > deadline {
                 let log = fs::read_to_string(self.log()).unwrap_or_default();
-                bail!("waited {PATIENCE:?} for {what}; the daemon's log:\n{log}");
+                bail!("waited {TIMEOUT:?} for {what}; the daemon's log:\n{log}");
             }
             std::thread::sleep(BETWEEN_LOOKS);
         }
@@ -221,7 +221,7 @@ impl Drop for Leftovers {
     }
 }
 
-/// Ctrl-C ends the demo at once, and as tidily as its last line does.
+/// Ctrl-C ends the demo at once, and removes everything.
 fn leave_on_signal(signals: TerminationSignals, leftovers: &Arc<Mutex<Leftovers>>) {
     let leftovers = Arc::downgrade(leftovers);
     std::thread::spawn(move || {

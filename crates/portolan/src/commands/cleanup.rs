@@ -70,11 +70,11 @@ impl From<&Report> for WholeAnswer {
     }
 }
 
-/// Returns when both are programmed, so that there is never a moment without rules.
+/// Waits until kube-proxy serves, so that there is never a moment without rules.
 fn wait_for_kube_proxy(timeout: Duration) -> anyhow::Result<()> {
     if peers::has_kube_proxys_names()? {
         bail!(
-            "Portolan's rules on this node have kube-proxy's names, so that the two cannot be told apart. Nothing was \
+            "Portolan's rules on this node have kube-proxy's names, so that the two cannot be distinguished. Nothing was \
              removed. Start kube-proxy in the same mode: it takes the rules over as they are, and nothing needs to be \
              removed. Or first change Portolan to mode {}, whose rules have names of their own",
             modes::default().name()

@@ -1,4 +1,4 @@
-//! `portolan env` and `portolan run`: what a container would be told of Services, without a container.
+//! `portolan env` and `portolan run`: the Service environment of a container, without a container.
 
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
@@ -14,16 +14,16 @@ use portolan_source::Manifests;
 use portolan_source::cluster::{Cluster, ClusterOptions, ContentType, Names};
 
 use super::{unexpected, write_out};
-use crate::control::{Answer, Question, ask};
+use crate::control::{Answer, Question, query};
 use crate::daemon::runtime;
 use crate::exit::SUCCESS;
 use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 use crate::settings::{Keep, node_name, source_options};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// For an API server to tell what it knows.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// What the C library takes.
+/// For the first list of all Services from an API server.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The C library's limit.
 const MOST_SEARCHED: usize = 32;
 
 type Variables = Vec<(String, String)>;
@@ -47,14 +47,14 @@ fn lines(variables: &Variables, line: impl Fn(&str, &str) -> String) -> String {
     variables.iter().map(|(name, value)| line(name, value)).collect()
 }
 
-/// Becomes the command, so that signals and the exit status are its own.
+/// Replaces this process with the command, so that signals and the exit status are its own.
 pub fn run(flags: &RunFlags) -> anyhow::Result<u8> {
-    let (program, arguments) = flags.command.split_first().context("write the command to run behind --")?;
+    let (program, arguments) = flags.command.split_first().context("write the command to run after --")?;
     let variables = found(&flags.which)?;
     if !flags.keep_resolv_conf {
-        use_our_names(flags).context("showing the command a resolv.conf of its own (or use --keep-resolv-conf)")?;
+        use_our_names(flags).context("mounting a resolv.conf for the command (--keep-resolv-conf disables this)")?;
     }
-    // What is set already wins, as a container's own variables do.
+    // Variables that are already set win, as a container's own variables do.
     let new = variables.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
     let error = Command::new(program).args(arguments).envs(new).exec();
     Err(error).with_context(|| format!("starting {}", program.display()))
@@ -66,12 +66,12 @@ fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
     let file = std::env::temp_dir().join(format!("portolan-resolv-{}.conf", std::process::id()));
     std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
     let shown = bind_mount(&file, Path::new(RESOLV_CONF));
-    // Mounted, it needs no name any more.
+    // Once mounted, it needs no name any more.
     _ = std::fs::remove_file(&file);
     Ok(shown?)
 }
 
-/// As kubelet writes it for the policy ClusterFirst.
+/// As kubelet writes it for dnsPolicy ClusterFirst.
 fn resolv_conf(server: IpAddr, namespace: &str, domain: &str, host: &str) -> String {
     let domain = domain.trim_end_matches('.');
     let own = [format!("{namespace}.svc.{domain}"), format!("svc.{domain}"), domain.to_owned()];
@@ -87,12 +87,12 @@ fn found(which: &WhichFlags) -> anyhow::Result<Variables> {
     if !which.facts.manifests.manifests.is_empty() {
         return from_manifests(which);
     }
-    ensure!(which.pod.is_none(), "--pod needs --manifests; otherwise say --enable-service-links=false if it says so");
+    ensure!(which.pod.is_none(), "--pod needs --manifests; without them, use --enable-service-links=false instead");
     if which.server.kubeconfig.is_some() || which.server.master.is_some() {
         return Ok(variables(&from_cluster(which)?, &which.namespace, links));
     }
     let question = Question::Environment { namespace: which.namespace.clone(), links };
-    match ask(&which.control.control_socket, &question)? {
+    match query(&which.control.control_socket, &question)? {
         Answer::Environment(variables) => Ok(variables),
         other => unexpected(&other).map(|_| Vec::new()),
     }
@@ -106,8 +106,8 @@ fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
     let mut links = which.enable_service_links;
     if let Some(pod) = &which.pod {
         let namespace = &which.namespace;
-        let said = manifests.has_service_links(namespace, pod);
-        links &= said.with_context(|| format!("there is no Pod {namespace}/{pod} in the manifests"))?;
+        let has_links = manifests.has_service_links(namespace, pod);
+        links &= has_links.with_context(|| format!("there is no Pod {namespace}/{pod} in the manifests"))?;
     }
     Ok(variables(&manifests.snapshot(), &which.namespace, links))
 }
@@ -123,15 +123,15 @@ fn from_cluster(which: &WhichFlags) -> anyhow::Result<Snapshot> {
         names: Names::OfServices,
     };
     let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-    let tell = move || _ = sender.try_send(());
-    let cluster = Cluster::start(options, &runtime::start()?, tell).context("asking the API server")?;
-    let deadline = Instant::now() + PATIENCE;
+    let notify = move || _ = sender.try_send(());
+    let cluster = Cluster::start(options, &runtime::start()?, notify).context("connecting to the API server")?;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(snapshot) = cluster.snapshot() {
             return Ok(snapshot);
         }
         if receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
-            bail!("the API server has not told all Services within {PATIENCE:?}");
+            bail!("the API server has not sent all Services within {TIMEOUT:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that answer questions.
+//! Commands that query and print.
 
 mod cleanup;
 mod environment;
@@ -14,7 +14,7 @@ use portolan_plan::Plan;
 use portolan_source::Options;
 use serde::Serialize;
 
-use crate::control::{Answer, Question, ask};
+use crate::control::{Answer, Question, query};
 use crate::exit::{DIFFERENT, SUCCESS};
 use crate::flags::{
     DiffFlags, ExplainFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, SettingFlags, VerifyFlags,
@@ -27,7 +27,7 @@ pub use environment::{environment, run};
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 
-/// Where answers without a running daemon come from.
+/// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";
 
 /// Manifests planned as the daemon would plan them, and the mode that would program them.
@@ -43,7 +43,7 @@ impl Offline {
         Ok(Self { settings, plan })
     }
 
-    /// `None` without manifests: the question is for the running daemon.
+    /// `None` without manifests: the running daemon answers.
     fn load_if_given(flags: &QuestionFlags) -> anyhow::Result<Option<Self>> {
         let is_given = !flags.settings.manifests.manifests.is_empty();
         is_given.then(|| Self::load(&flags.settings)).transpose()
@@ -111,7 +111,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
             let met = offline.view().trace(&offline.plan, &packet);
             explain_packet(&offline.plan, &packet, &met, OFFLINE)
         }
-        None => match ask(&flags.question.control.control_socket, &Question::Packet(question))? {
+        None => match query(&flags.question.control.control_socket, &Question::Packet(question))? {
             Answer::Packet(answer) => *answer,
             other => return unexpected(&other),
         },
@@ -140,7 +140,7 @@ fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
 pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
     let answer = match Offline::load_if_given(&flags.question)? {
         Some(offline) => portolan_explain::services(&offline.plan),
-        None => match ask(&flags.question.control.control_socket, &Question::Services)? {
+        None => match query(&flags.question.control.control_socket, &Question::Services)? {
             Answer::Services(answer) => answer,
             other => return unexpected(&other),
         },
@@ -155,7 +155,7 @@ pub fn verify(flags: &VerifyFlags) -> anyhow::Result<u8> {
             let mode = offline.settings.traffic.mode.name();
             verify_answer(mode, &offline.view().verify(&offline.plan)?)
         }
-        None => match ask(&flags.question.control.control_socket, &Question::Verify)? {
+        None => match query(&flags.question.control.control_socket, &Question::Verify)? {
             Answer::Verify(answer) => answer,
             other => return unexpected(&other),
         },
@@ -170,7 +170,7 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
     require_manifests(paths)?;
     let answer = if flags.from.is_empty() {
         let manifests = paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
-        match ask(&control.control_socket, &Question::Difference { manifests })? {
+        match query(&control.control_socket, &Question::Difference { manifests })? {
             Answer::Difference(answer) => answer,
             other => return unexpected(&other),
         }

@@ -14,13 +14,13 @@ pub fn shadow(flags: &ShadowFlags) -> anyhow::Result<u8> {
     show_comparison(&flags.output, &Report::from(&compare(&plan, &peer(flags)?)))
 }
 
-/// The exit status says whether anything differs.
+/// Exit status 1 if anything differs.
 pub(crate) fn show_comparison(output: &OutputFlags, report: &Report) -> anyhow::Result<u8> {
     show(output, report, |report, _| report.to_string())?;
     Ok(if report.agrees() { SUCCESS } else { DIFFERENT })
 }
 
-/// From the kernel, or from files: there may be no `iptables-save` where Portolan runs.
+/// From the kernel, or from files: `iptables-save` may not be installed where Portolan runs.
 fn peer(flags: &ShadowFlags) -> anyhow::Result<PeerRules> {
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
     match (&flags.iptables_save, &flags.ip6tables_save) {

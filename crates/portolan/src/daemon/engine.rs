@@ -1,4 +1,5 @@
-//! The active mode, and what outlives a change of it: conntrack entries of earlier plans, and listeners of earlier modes.
+//! The active mode, and what outlives a change of it: conntrack entries of earlier plans, and listeners of earlier
+//! modes.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::settings::TrafficSettings;
 pub(super) struct Engine {
     pub(super) mode: Box<dyn ActiveMode>,
     conntrack: Conntrack,
-    /// Deleting stale flows failed, so that all flows must be looked at.
+    /// Deleting stale flows failed, so that all flows must be read.
     flows_unknown: bool,
     /// Listeners of earlier modes: open until no rule leads to them, and kept until their last connection has ended.
     retired: Vec<Arc<Listeners>>,
@@ -53,7 +54,7 @@ impl Engine {
         Ok(self.mode.sync(plan, trust)?)
     }
 
-    /// Deletes UDP flows that lead to what is gone. After a failure, the next call looks at all flows.
+    /// Deletes UDP flows to endpoints that are gone. After a failure, the next call reads all flows.
     pub(super) fn forget_flows(&mut self, changes: &Changes, plan: &Plan) -> anyhow::Result<Forgotten> {
         let begin = Instant::now();
         let changes = if self.flows_unknown { &Changes::Unknown } else { changes };

@@ -117,7 +117,7 @@ pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Even
     })
 }
 
-/// Repeats a step on a thread of its own until it returns false.
+/// Repeats a step on a new thread until it returns false.
 fn spawn(name: &str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
     let run = move || while step() {};
     thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(run).context("starting a thread")?;

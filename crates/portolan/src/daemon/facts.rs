@@ -1,4 +1,4 @@
-//! Where the daemon's facts come from: files, or an API server.
+//! The source of the daemon's facts: files, or an API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +15,11 @@ use crate::settings::{self, ClusterSettings};
 
 pub(crate) enum Facts {
     Manifests(Box<Manifests>),
-    Cluster { cluster: Cluster, told: Arc<AtomicBool> },
+    Cluster { cluster: Cluster, is_notified: Arc<AtomicBool> },
 }
 
 impl Facts {
-    /// Begins to watch; whenever something changed, the channel says so.
+    /// Starts to watch; every change is notified on the channel.
     pub(crate) fn open(wanted: &settings::Facts, runtime: &Handle, events: &SyncSender<Event>) -> anyhow::Result<Self> {
         match wanted {
             settings::Facts::Manifests(options) => {
@@ -31,11 +31,11 @@ impl Facts {
     }
 
     fn open_cluster(settings: &ClusterSettings, runtime: &Handle, events: SyncSender<Event>) -> anyhow::Result<Self> {
-        let told = Arc::new(AtomicBool::new(false));
-        let flag = told.clone();
-        let notify = move || tell_once(&flag, &events);
+        let is_notified = Arc::new(AtomicBool::new(false));
+        let flag = is_notified.clone();
+        let notify = move || notify_once(&flag, &events);
         let cluster = Cluster::start(options(settings), runtime, notify).context("watching the API server")?;
-        Ok(Self::Cluster { cluster, told })
+        Ok(Self::Cluster { cluster, is_notified })
     }
 
     /// Reads again what may have changed.
@@ -46,7 +46,7 @@ impl Facts {
         }
     }
 
-    /// Writes down what must be known after a restart: once what changed is in force, which must not wait for the disk.
+    /// Stores what a restart needs. Call it after the change is in force, which must not wait for the disk.
     pub(crate) fn keep(&mut self) {
         if let Self::Manifests(manifests) = self
             && let Some(problem) = manifests.save()
@@ -55,13 +55,13 @@ impl Facts {
         }
     }
 
-    /// `None` until everything is known that a first sync needs.
+    /// `None` until all facts for a first sync are known.
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         match self {
             Self::Manifests(manifests) => Some(manifests.snapshot()),
-            Self::Cluster { cluster, told } => {
-                // What changes from here on is told again.
-                told.store(false, Ordering::SeqCst);
+            Self::Cluster { cluster, is_notified } => {
+                // Changes from here on are notified again.
+                is_notified.store(false, Ordering::SeqCst);
                 cluster.snapshot()
             }
         }
@@ -104,12 +104,12 @@ fn options(settings: &ClusterSettings) -> ClusterOptions {
     }
 }
 
-/// One message stands for all changes until the snapshot is taken. A channel that is full wakes its reader anyway.
-fn tell_once(told: &AtomicBool, events: &SyncSender<Event>) {
-    if !told.swap(true, Ordering::SeqCst)
+/// One event stands for all changes until the snapshot is taken. A full channel wakes its reader anyway.
+fn notify_once(is_notified: &AtomicBool, events: &SyncSender<Event>) {
+    if !is_notified.swap(true, Ordering::SeqCst)
         && let Err(TrySendError::Full(_)) = events.try_send(Event::Facts)
     {
-        told.store(false, Ordering::SeqCst);
+        is_notified.store(false, Ordering::SeqCst);
     }
 }
 

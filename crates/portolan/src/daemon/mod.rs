@@ -39,7 +39,7 @@ use observers::Observers;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 /// The least time between the repair of a foreign change and the next write.
 const REPAIR_PAUSE: Duration = Duration::from_millis(200);
-/// Events that may wait; a source with more waits itself.
+/// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
 
 pub fn run(settings: Settings) -> anyhow::Result<u8> {
@@ -161,7 +161,7 @@ impl Daemon {
             let next = self.turn(&due);
             if self.is_ready && !self.is_watch_started {
                 self.start_watch();
-                // What only a start needs is free by now.
+                // Memory that only the start needs is free by now.
                 portolan_kernel::release_unused_memory();
             }
             due = self.wait(events, Instant::now() + next);
@@ -189,7 +189,7 @@ impl Daemon {
         self.program(Trust::Generation).map(Some)
     }
 
-    /// Does what is due. Returns the time until the next look.
+    /// Does what is due. Returns the time until the next call.
     fn turn(&mut self, due: &Due) -> Duration {
         if due.settings {
             self.change_settings();
@@ -399,7 +399,7 @@ impl Daemon {
             Event::Replaced(replacement) if replacement.stopped.send(()).is_ok() => {
                 due.end = Some(Ending::Replaced(replacement));
             }
-            Event::Replaced(_) => tracing::warn!("another process asked to take over, and has given up waiting"),
+            Event::Replaced(_) => tracing::warn!("another process requested a takeover and has given up waiting"),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(what) => {
                 if due.trust != Trust::Nothing {

@@ -4,7 +4,7 @@ use super::Daemon;
 use crate::dns::Names;
 
 impl Daemon {
-    /// Rules do not wait for DNS: a port that is in use is tried again with every sync.
+    /// Rules do not wait for DNS: if its port is in use, every sync retries.
     pub(super) fn open_names(&mut self) {
         let Some(settings) = self.settings.dns.as_ref().filter(|_| self.names.is_none()) else { return };
         match Names::start_beside_rules(settings, self.observers.runtime()) {
@@ -22,7 +22,7 @@ impl Daemon {
         self.names.iter().for_each(|names| names.publish(self.plan.facts()));
     }
 
-    /// The next daemon needs the ports.
+    /// Frees the ports for the next daemon.
     pub(super) fn close_names(&mut self) {
         self.settings.dns = None;
         self.names = None;

@@ -24,7 +24,7 @@ pub(super) struct Observers {
     runtime: Handle,
     /// When the first pending change arrived.
     waiting_since: Option<Instant>,
-    /// When the causes of such changes happened, by the objects' annotations.
+    /// When the causes of such changes happened, from the objects' annotations.
     causes: Vec<(Family, SystemTime)>,
 }
 
@@ -102,7 +102,7 @@ impl Observers {
         self.follow(plan);
     }
 
-    /// What the programs of iptables have written, in the modes that use them.
+    /// What the iptables programs have written, in modes that use them.
     pub(super) fn note_rules(&self, tally: Option<RuleTally>) {
         let Some(tally) = tally else { return };
         let metrics = &self.status.metrics;

@@ -17,7 +17,7 @@ use crate::flags::OutputFlags;
 use crate::host;
 use crate::settings::Settings;
 
-/// The two receive a change at different times; a comparison right then would only show the delay.
+/// The two receive a change at different times; an immediate comparison would only show the delay.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) fn run(settings: &Settings) -> anyhow::Result<u8> {

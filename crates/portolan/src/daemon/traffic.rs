@@ -1,7 +1,7 @@
 //! The active mode's counters, for the metrics.
 //!
-//! They are read beside the run loop. Deleting one is a write to the mode's tables, which only the run loop may do: a write
-//! by any other thread would look like a foreign change.
+//! They are read beside the run loop. Deleting one is a write to the mode's tables, which only the run loop may do: a
+//! write by any other thread would look like a foreign change.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -31,8 +31,8 @@ pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
     })
 }
 
-/// Waits for the run loop: a counter that is read once more after it was given up would count twice. A run loop that has
-/// ended does not answer, and then no one reads counters either.
+/// Waits for the run loop: a counter that is read again after its deletion was requested would count twice. A run loop
+/// that has ended does not answer, and then no thread reads counters either.
 fn forget(events: &SyncSender<Event>, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
     let (done, answer) = sync_channel(1);
     let sent = events.send(Event::Forget(Forget { pairs: pairs.to_vec(), done }));

@@ -21,7 +21,7 @@ use crate::settings::DnsSettings;
 pub use serve::Names;
 pub(crate) use untracked::remove_table;
 
-/// How often everything is read again, in case a notification was lost.
+/// How often all facts are read again, in case a notification was lost.
 const REFRESH: Duration = Duration::from_secs(30);
 
 pub fn run(flags: &DnsFlags) -> anyhow::Result<u8> {
@@ -66,7 +66,7 @@ fn follow(mut facts: Facts, names: &Names, events: &Receiver<Event>, start: Inst
     }
 }
 
-/// Seconds since 1970, as a serial number has them.
+/// Seconds since 1970, for the SOA serial number.
 fn now_in_seconds() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs() as u32)
 }

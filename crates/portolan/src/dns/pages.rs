@@ -1,4 +1,4 @@
-//! `/health`, `/ready` and `/metrics`, where CoreDNS has them.
+//! `/health`, `/ready` and `/metrics`, as in CoreDNS.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::settings::DnsSettings;
 const OK: u16 = 200;
 const UNAVAILABLE: u16 = 503;
 
-/// One server for each address, with those of the three pages that were asked for there.
+/// One server per address, with the pages that are configured there.
 pub(super) fn start(
     settings: &DnsSettings,
     resolver: &Arc<Resolver>,
@@ -31,7 +31,7 @@ pub(super) fn start(
     let start = |(address, pages): (SocketAddr, Vec<&'static str>)| {
         let listen = Listen { address: Some(address), must_succeed: true };
         let respond = respond(pages, resolver.clone(), at.clone());
-        PlainServer::start("DNS", listen, respond, runtime).context("serving the pages of DNS")
+        PlainServer::start("DNS", listen, respond, runtime).context("serving health and metrics of DNS")
     };
     wanted.into_iter().map(start).collect()
 }

@@ -1,4 +1,4 @@
-//! The server and its pages, and the zone that it answers from.
+//! The DNS server, its HTTP pages, and its zone.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use super::untracked::leave_untracked;
 use super::{now_in_seconds, pages};
 use crate::settings::DnsSettings;
 
-/// Names being served. Dropped, the ports close.
+/// A running DNS server. Dropping it closes the ports.
 pub struct Names {
     settings: DnsSettings,
     resolver: Arc<Resolver>,
@@ -25,31 +25,31 @@ pub struct Names {
 }
 
 impl Names {
-    /// Opens the ports. Until something is published, names of the cluster are answered with SERVFAIL.
+    /// Opens the ports. Until the first publish, cluster names are answered with SERVFAIL.
     pub fn start(settings: DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
         let resolver = Arc::new(Resolver::new(settings.config.clone()));
-        let server = Server::start(&settings.listen, &resolver, runtime).context("serving names")?;
+        let server = Server::start(&settings.listen, &resolver, runtime).context("serving DNS")?;
         let pages = pages::start(&settings, &resolver, &server, runtime)?;
         let zone = Mutex::new(Arc::new(Zone::new(Arc::new(settings.config.zone.clone()))));
         for address in &server.addresses {
-            tracing::info!("answering questions about names at {address}");
+            tracing::info!("serving DNS at {address}");
         }
         Ok(Self { settings, resolver, zone, server, _pages: pages })
     }
 
-    /// The same at addresses that this machine need not have yet.
+    /// The same at addresses that this machine may not have yet.
     pub fn start_beside_rules(settings: &DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
         for address in &settings.listen.addresses {
-            have_address(address.ip())?;
+            add_address(address.ip())?;
         }
         if let Err(error) = leave_untracked(&settings.listen.addresses) {
-            tracing::warn!("{error:#}; names are served all the same");
+            tracing::warn!("{error:#}; DNS is served anyway");
         }
         Self::start(settings.clone(), runtime)
     }
 
-    /// Names of Services that these facts do not have any more go before their rules do: nobody is sent to an address
-    /// that leads nowhere.
+    /// Withdraws the names of Services that are gone. Call it before their rules are removed, so that no client gets an
+    /// address without rules.
     pub fn withdraw(&self, snapshot: &Snapshot) {
         let known = self.zone.lock().unwrap_or_else(PoisonError::into_inner).facts().clone();
         let mut kept = known.clone();
@@ -64,7 +64,7 @@ impl Names {
         }
     }
 
-    /// From when this returns, all answers are from these facts.
+    /// After this returns, all answers come from these facts.
     pub fn publish(&self, snapshot: &Snapshot) {
         let mut zone = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
         *zone = Arc::new(zone.follow(snapshot, now_in_seconds()));
@@ -80,12 +80,12 @@ impl Names {
     }
 }
 
-/// Whoever sends to the address reaches this machine. IPv6 has no addresses that are free for this by habit.
-fn have_address(address: IpAddr) -> anyhow::Result<()> {
+/// Adds the address to this machine. IPv6 has no address that is reserved for this by convention.
+fn add_address(address: IpAddr) -> anyhow::Result<()> {
     let is_there = portolan_kernel::addresses::interface_addresses()?.iter().any(|it| it.address == address);
     match address {
         IpAddr::V4(address) if !is_there && !address.is_unspecified() => {
-            add_local_address(address).context("preparing to serve names")
+            add_local_address(address).context("adding the DNS address")
         }
         _ => Ok(()),
     }

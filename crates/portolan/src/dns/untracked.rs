@@ -1,6 +1,5 @@
-//! Questions to a node-local address, and their answers, are no concern of connection tracking: it neither runs full of
-//! them nor loses one to the race that two questions from one port run there. One small table of its own does this, in
-//! every mode.
+//! Excludes DNS at a node-local address from connection tracking: queries neither fill the table nor run into the race
+//! between two queries from one port. One small nf_tables table does this, in every mode.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -14,11 +13,11 @@ const TABLE: &str = "portolan-dns";
 /// Before connection tracking, which is at -200.
 const PRIORITY: i32 = -300;
 const PROTOCOLS: [(&str, u8); 2] = [("udp", 17), ("tcp", 6)];
-/// Where addresses and ports stand in their headers.
+/// Offsets of addresses and ports in their headers.
 const SOURCE: (u32, u32) = (12, 0);
 const DESTINATION: (u32, u32) = (16, 2);
 
-/// Writes the table anew. Only IPv4 has addresses that are free for this by habit.
+/// Rewrites the table. Only IPv4 has addresses that are reserved for this by convention.
 pub(super) fn leave_untracked(addresses: &[SocketAddr]) -> anyhow::Result<()> {
     let mut batch = Batch::new();
     batch.add_table(Family::V4, TABLE);
@@ -34,7 +33,7 @@ pub(super) fn leave_untracked(addresses: &[SocketAddr]) -> anyhow::Result<()> {
     Nftables::open().and_then(|mut kernel| kernel.commit(batch)).context("keeping DNS out of connection tracking")
 }
 
-/// Tells whether there was one.
+/// Returns whether there was one.
 pub(crate) fn remove_table() -> anyhow::Result<bool> {
     let mut kernel = Nftables::open()?;
     let is_there = kernel.tables(Family::V4)?.iter().any(|table| table == TABLE);
@@ -53,15 +52,15 @@ fn as_v4(address: SocketAddr) -> Option<SocketAddrV4> {
     }
 }
 
-/// Questions of pods and of the node itself, and the answers to both.
+/// Queries from pods and from the node itself, and the responses to both.
 fn add_rules(batch: &mut Batch, address: SocketAddrV4) {
     for (name, protocol) in PROTOCOLS {
         for (chain, side, what) in [
-            ("prerouting", DESTINATION, "questions"),
-            ("output", DESTINATION, "questions"),
-            ("output", SOURCE, "answers"),
+            ("prerouting", DESTINATION, "queries"),
+            ("output", DESTINATION, "queries"),
+            ("output", SOURCE, "responses"),
         ] {
-            let comment = format!("{what} by {name}");
+            let comment = format!("{what} over {name}");
             batch.add_rule(
                 Family::V4,
                 TABLE,
@@ -85,7 +84,7 @@ fn rule(protocol: u8, address: Ipv4Addr, port: u16, (address_at, port_at): (u32,
         equals(&[protocol]),
         field(PayloadBase::Transport, port_at, 2),
         equals(&port.to_be_bytes()),
-        // It has no attributes, and nothing else here has a use for it.
+        // This expression has no attributes.
         Expression::Unknown { name: "notrack".to_owned() },
     ]
 }

@@ -1,4 +1,4 @@
-//! Flags of the commands that are about names and variables.
+//! Flags of the commands for DNS and environment variables.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -8,21 +8,21 @@ use clap::{Args, ValueEnum};
 
 use super::{ControlFlags, FactFlags};
 
-/// Which API server.
+/// The API server.
 #[derive(Args, Clone, Debug)]
 pub struct ServerFlags {
-    /// How to reach the API server; `portolan dns` without this, without --master and without --manifests must be a pod
+    /// Kubeconfig of the API server; `portolan dns` defaults to the pod's service account
     #[arg(long, value_name = "PATH")]
     pub kubeconfig: Option<PathBuf>,
-    /// The API server's address, in place of the kubeconfig's
+    /// Address of the API server; overrides the kubeconfig
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
 }
 
-/// Each flag stands above what --config or --corefile says.
+/// Flags override --config and --corefile.
 #[derive(Args, Clone, Debug)]
 pub struct DnsFlags {
-    /// Where to answer, by UDP and by TCP: ADDRESS:PORT, ADDRESS or :PORT [default: :53]
+    /// Addresses to listen on, UDP and TCP: ADDRESS:PORT, ADDRESS or :PORT [default: :53]
     #[arg(long, value_name = "ADDRESS:PORT", value_delimiter = ',')]
     pub listen: Vec<String>,
     #[command(flatten)]
@@ -32,44 +32,44 @@ pub struct DnsFlags {
     /// Settings in YAML (docs/dns.md lists them)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Settings from the Corefile of a CoreDNS; what is not supported is told
+    /// Settings from a CoreDNS Corefile; unsupported plugins are logged
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub corefile: Option<PathBuf>,
     /// The cluster's domain [default: cluster.local]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub cluster_domain: Vec<String>,
-    /// How long answers may be kept by others, in seconds [default: 5]
+    /// TTL of answers, in seconds [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
     pub ttl: Option<u32>,
-    /// Names of pods, such as 1-2-3-4.NAMESPACE.pod.cluster.local: disabled, insecure or verified [default: disabled]
+    /// Pod names, such as 1-2-3-4.NAMESPACE.pod.cluster.local: disabled, insecure or verified [default: disabled]
     #[arg(long, value_name = "HOW")]
     pub pods: Option<String>,
-    /// DNS servers for all other names, or a file like /etc/resolv.conf that names some; none for nobody [default:
+    /// Upstream DNS servers, or a file like /etc/resolv.conf that lists them; `none` disables forwarding [default:
     /// /etc/resolv.conf]
     #[arg(long, value_name = "SERVER", value_delimiter = ',')]
     pub upstream: Vec<String>,
-    /// DNS servers for the names below a domain; may be given several times
+    /// Upstream DNS servers for one domain; can be repeated
     #[arg(long, value_name = "DOMAIN=SERVER[,SERVER]")]
     pub stub_domain: Vec<String>,
-    /// Walk search lists for clients: off, pods (whose address is known) or everybody [default: off]
+    /// Resolve search lists for clients: off, pods (whose address is known) or everybody [default: off]
     #[arg(long, value_name = "FOR")]
     pub autopath: Option<String>,
-    /// Questions a second that one client may ask by UDP [default: any number]
+    /// UDP queries per second that one client may send [default: unlimited]
     #[arg(long, value_name = "NUMBER")]
     pub rate_limit: Option<u32>,
-    /// Log every question
+    /// Log every query
     #[arg(long)]
     pub log_queries: bool,
-    /// Where to serve /health
+    /// Address of /health
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub health: Option<String>,
-    /// Where to serve /ready
+    /// Address of /ready
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub ready: Option<String>,
-    /// Where to serve /metrics
+    /// Address of /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<String>,
-    /// Threads that answer at each address [default: one for each core]
+    /// Threads per address [default: one per core]
     #[arg(long, value_name = "NUMBER")]
     pub threads: Option<usize>,
     /// How much to log: 0 normal, 2 more, 4 everything
@@ -77,16 +77,17 @@ pub struct DnsFlags {
     pub verbosity: u8,
 }
 
-/// Whose variables, and from where: --manifests, --kubeconfig or --master, or else the running `portolan proxy`.
+/// The container, and the source of its variables: --manifests, --kubeconfig or --master, or else the running `portolan
+/// proxy`.
 #[derive(Args, Clone, Debug)]
 pub struct WhichFlags {
     /// The namespace of the container
     #[arg(long, short = 'n', value_name = "NAME", default_value = "default")]
     pub namespace: String,
-    /// A Pod in the manifests, whose enableServiceLinks counts
+    /// A Pod in the manifests, whose enableServiceLinks applies
     #[arg(long, value_name = "NAME")]
     pub pod: Option<String>,
-    /// Whether the Services of the namespace are told of; kubernetes always is
+    /// Whether the variables include the Services of the namespace; those of `kubernetes` are always included
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set)]
     pub enable_service_links: bool,
@@ -102,7 +103,7 @@ pub struct WhichFlags {
 pub struct EnvironmentFlags {
     #[command(flatten)]
     pub which: WhichFlags,
-    /// NAME=VALUE, JSON, or lines for a shell
+    /// NAME=VALUE, JSON, or shell commands
     #[arg(long, short = 'o', default_value = "dotenv")]
     pub output: EnvironmentFormat,
 }
@@ -118,13 +119,13 @@ pub enum EnvironmentFormat {
 pub struct RunFlags {
     #[command(flatten)]
     pub which: WhichFlags,
-    /// Where names are asked for: the address of `portolan proxy --dns`
+    /// Nameserver of the command: the address of `portolan proxy --dns`
     #[arg(long, value_name = "ADDRESS", default_value = "169.254.20.10")]
     pub dns: IpAddr,
     /// The cluster's domain, for the search list
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     pub cluster_domain: String,
-    /// Leave the command the machine's own resolv.conf
+    /// Keep the machine's own resolv.conf for the command
     #[arg(long)]
     pub keep_resolv_conf: bool,
     /// The command and its arguments

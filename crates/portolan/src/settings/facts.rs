@@ -1,4 +1,4 @@
-//! Where Services, slices and Nodes come from: an API server, or manifests.
+//! The source of Services, slices and Nodes: an API server, or manifests.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub enum Keep {
 }
 
 impl Facts {
-    /// The facts of the daemon and of questions: manifests where they are given, otherwise the API server.
+    /// The facts of the daemon and of offline commands: manifests if given, otherwise the API server.
     pub(super) fn read(
         flags: &ManifestFlags,
         document: &Document,
@@ -71,8 +71,8 @@ impl Facts {
         }
     }
 
-    /// How to read the manifests that a question brings along. In a cluster, the question is what they would change on
-    /// this node.
+    /// How to read the manifests of an offline command. In a cluster, the command shows what they would change on this
+    /// node.
     pub(crate) fn manifest_options(&self) -> Options {
         match self {
             Self::Manifests(options) => options.clone(),
@@ -103,7 +103,7 @@ pub(super) fn node_name_of(document: &Document) -> anyhow::Result<String> {
     node_name(Some(document.text("hostnameOverride")).filter(|name| !name.is_empty()))
 }
 
-/// As kubelet does it: trimmed, and in lower case. Without a name it is the machine's.
+/// As in kubelet: trimmed, and in lower case. The default is the machine's host name.
 pub(crate) fn node_name(given: Option<&str>) -> anyhow::Result<String> {
     let name = match given {
         Some(name) => name.to_owned(),
@@ -130,7 +130,7 @@ fn node_port_range(text: &str) -> anyhow::Result<RangeInclusive<u16>> {
     Ok(first..=last)
 }
 
-/// Without manifests there is nothing to answer from.
+/// Offline commands need manifests.
 pub fn require_manifests(paths: &[PathBuf]) -> anyhow::Result<()> {
     ensure!(!paths.is_empty(), "no manifests: name files or directories with --manifests PATH");
     Ok(())

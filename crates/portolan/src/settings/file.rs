@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use portolan_config::{Given, Read, from_file, from_flags};
 
-/// A ConfigMap cannot be larger either.
+/// The limit of a ConfigMap.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
 /// The configuration in force, and the file that it comes from, if any.

@@ -36,7 +36,7 @@ pub struct Settings {
     pub sync_period: Duration,
     pub conntrack: ConntrackSettings,
     pub oom_score_adj: i32,
-    /// The node's primary address instead of what the Node object says.
+    /// The node's primary address; overrides the Node object.
     pub bind_address: Option<IpAddr>,
     pub healthz: Option<SocketAddr>,
     pub metrics: Option<SocketAddr>,

@@ -12,7 +12,7 @@ use crate::flags::SettingFlags;
 pub struct QuestionSettings {
     pub manifests: Options,
     pub traffic: TrafficSettings,
-    /// The node's primary address instead of what the Node object says.
+    /// The node's primary address; overrides the Node object.
     pub bind_address: Option<std::net::IpAddr>,
 }
 
@@ -23,7 +23,7 @@ impl QuestionSettings {
         let (Read { document, mut notices, .. }, config_file) = file::read(given)?;
         let manifests = manifest_options(&flags.manifests, node_name_of(&document)?, Keep::Nothing)?;
         let (traffic, traffic_notices) =
-            TrafficSettings::read(&document, given, &flags.own, config_file.is_some(), Purpose::Ask);
+            TrafficSettings::read(&document, given, &flags.own, config_file.is_some(), Purpose::Query);
         notices.extend(traffic_notices);
         for notice in notices.iter().filter(|notice| notice.level != Level::Info) {
             eprintln!("portolan: {}", notice.text);

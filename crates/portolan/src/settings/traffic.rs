@@ -1,10 +1,10 @@
-//! How Services become traffic: the plan's configuration and the mode. There is one way from flags and file to these, for
-//! the daemon and for every question.
+//! How Services become traffic: the plan's configuration and the mode. The daemon and every command derive them from
+//! flags and file in the same way.
 
 use std::time::Duration;
 
 use ipnet::IpNet;
-use portolan_config::{AskedMode, Document, FIELDS, Flag, Given, Notice, Value, is_on, parse_range};
+use portolan_config::{ConfiguredMode, Document, FIELDS, Flag, Given, Notice, Value, is_on, parse_range};
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
@@ -14,21 +14,21 @@ use crate::flags::OwnTrafficFlags;
 #[derive(Clone, Debug)]
 pub struct TrafficSettings {
     pub plan: PlanConfig,
-    pub asked_mode: AskedMode,
+    pub configured_mode: ConfiguredMode,
     /// The mode that runs; its limits are in `plan`.
     pub mode: &'static dyn Mode,
     pub mode_settings: ModeSettings,
 }
 
-/// Whether a mode runs here, or only answers questions.
+/// Whether a mode runs here, or is only queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Run,
-    Ask,
+    Query,
 }
 
 impl TrafficSettings {
-    /// With `is_takeover`, an unset mode means what it means to kube-proxy.
+    /// With `is_takeover`, an unset mode has kube-proxy's meaning.
     pub(super) fn read(
         document: &Document,
         given: &Given,
@@ -36,14 +36,14 @@ impl TrafficSettings {
         is_takeover: bool,
         purpose: Purpose,
     ) -> (Self, Vec<Notice>) {
-        let asked_mode = document.mode();
-        let (mode, mode_notice) = chosen(asked_mode, purpose);
+        let configured_mode = document.mode();
+        let (mode, mode_notice) = chosen(configured_mode, purpose);
         let (node_port_addresses, address_notice) = node_port_addresses(document, is_takeover);
         let plan = PlanConfig {
             detect_local: detect_local(document),
-            masquerade_all: document.boolean(&format!("{}.masqueradeAll", asked_mode.masquerade_section())),
+            masquerade_all: document.boolean(&format!("{}.masqueradeAll", configured_mode.masquerade_section())),
             node_port_addresses,
-            loopback_node_ports: asked_mode.serves_loopback_node_ports(is_takeover)
+            loopback_node_ports: configured_mode.serves_loopback_node_ports(is_takeover)
                 && document.boolean("iptables.localhostNodePorts"),
             allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
             limits: mode.limits(),
@@ -54,7 +54,7 @@ impl TrafficSettings {
             options: options(document, given, &own.modes.0),
         };
         let notices = mode_notice.into_iter().chain(address_notice).collect();
-        (Self { plan, asked_mode, mode, mode_settings }, notices)
+        (Self { plan, configured_mode, mode, mode_settings }, notices)
     }
 
     pub(crate) fn use_mode(&mut self, mode: &'static dyn Mode) {
@@ -62,7 +62,7 @@ impl TrafficSettings {
         self.plan.limits = mode.limits();
     }
 
-    /// kube-proxy's default of a second saves work in modes where each write is expensive; elsewhere it only delays.
+    /// kube-proxy's default of a second saves work in modes with expensive writes; elsewhere it only adds delay.
     pub(super) fn min_sync_period(&self, document: &Document) -> Duration {
         let path = document.of_mode("minSyncPeriod");
         let counts = self.mode.batches_changes() || document.is_given(&path);
@@ -70,26 +70,26 @@ impl TrafficSettings {
     }
 }
 
-/// The mode that runs when this one is asked for, and what the operator should know about that.
-fn chosen(asked: AskedMode, purpose: Purpose) -> (&'static dyn Mode, Option<Notice>) {
+/// The mode that runs for a configured one, and a notice for the operator.
+fn chosen(configured: ConfiguredMode, purpose: Purpose) -> (&'static dyn Mode, Option<Notice>) {
     let default = modes::default();
-    if asked == AskedMode::Unset {
+    if configured == ConfiguredMode::Unset {
         let notice = format!("no mode is configured: running in mode {}", default.name());
         return (default, Some(Notice::info(notice)));
     }
-    let Some(mode) = modes::named(asked.name()) else {
-        return (default, Some(substitute(asked, default, "this version does not have it")));
+    let Some(mode) = modes::named(configured.name()) else {
+        return (default, Some(substitute(configured, default, "this version does not have it")));
     };
     match mode.missing().filter(|_| purpose == Purpose::Run) {
-        Some(missing) => (default, Some(substitute(asked, default, &missing))),
+        Some(missing) => (default, Some(substitute(configured, default, &missing))),
         None => (mode, None),
     }
 }
 
-fn substitute(asked: AskedMode, runs: &dyn Mode, because: &str) -> Notice {
-    let (asked, runs) = (asked.name(), runs.name());
+fn substitute(configured: ConfiguredMode, runs: &dyn Mode, because: &str) -> Notice {
+    let (configured, runs) = (configured.name(), runs.name());
     Notice::warning(format!(
-        "mode {asked} is configured, but {because}: running in mode {runs}, which serves the same Services; set mode: \
+        "mode {configured} is configured, but {because}: running in mode {runs}, which serves the same Services; set mode: \
          {runs} to silence this warning"
     ))
 }
@@ -99,7 +99,7 @@ fn masquerade_bit(document: &Document) -> u8 {
     u8::try_from(document.integer(&path)).unwrap_or(14)
 }
 
-/// Every field by its path, and every flag that the file has no field for by its name: a mode picks what is its own.
+/// Every field by its path, and every flag without a field by its name; a mode reads its own.
 fn options(document: &Document, given: &Given, own: &Options) -> Options {
     let mut options = own.clone();
     for field in FIELDS {
@@ -123,8 +123,8 @@ fn set(options: &mut Options, name: &str, value: &Value) {
     options.set(name, value);
 }
 
-/// Where kube-proxy would serve node ports in the configured mode, so that a takeover closes none. With manifests there is
-/// no kube-proxy to take over from, and an unset mode means the default mode here, too.
+/// The addresses at which kube-proxy would serve node ports in the configured mode, so that a takeover closes none.
+/// With manifests there is no kube-proxy to take over from, and an unset mode means the default mode.
 fn node_port_addresses(document: &Document, is_takeover: bool) -> (Vec<AddressSelector>, Option<Notice>) {
     let items = document.list("nodePortAddresses");
     let selectors = items.iter().filter_map(|item| match item.as_str() {
@@ -134,7 +134,7 @@ fn node_port_addresses(document: &Document, is_takeover: bool) -> (Vec<AddressSe
         range => parse_range(range).map(AddressSelector::Range),
     });
     let is_everywhere = match document.mode() {
-        AskedMode::Unset => is_takeover,
+        ConfiguredMode::Unset => is_takeover,
         mode => mode.serves_node_ports_everywhere(),
     };
     match items {
@@ -146,7 +146,7 @@ fn node_port_addresses(document: &Document, is_takeover: bool) -> (Vec<AddressSe
 
 fn everywhere(document: &Document) -> Notice {
     let mode = match document.mode() {
-        AskedMode::Unset => "no mode".to_owned(),
+        ConfiguredMode::Unset => "no mode".to_owned(),
         mode => format!("mode {}", mode.name()),
     };
     Notice::info(format!(
@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn every_mode_runs_as_something_and_a_substitute_is_reported() {
-        for asked in AskedMode::ALL {
-            for purpose in [Purpose::Run, Purpose::Ask] {
-                let (mode, notice) = chosen(asked, purpose);
-                assert_eq!(notice.is_some(), mode.name() != asked.name(), "{asked:?}");
+        for configured in ConfiguredMode::ALL {
+            for purpose in [Purpose::Run, Purpose::Query] {
+                let (mode, notice) = chosen(configured, purpose);
+                assert_eq!(notice.is_some(), mode.name() != configured.name(), "{configured:?}");
             }
         }
     }
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn questions_are_answered_for_modes_that_this_machine_cannot_run() {
         for mode in modes::ALL {
-            let asked = AskedMode::parse(mode.name()).expect("every mode can be asked for");
-            assert_eq!(chosen(asked, Purpose::Ask).0.name(), mode.name());
+            let configured = ConfiguredMode::parse(mode.name()).expect("every mode can be configured");
+            assert_eq!(chosen(configured, Purpose::Query).0.name(), mode.name());
         }
     }
 }

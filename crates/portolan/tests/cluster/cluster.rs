@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Nothing is registered, and nobody serves.
+    /// Without nodes, pods and servers.
     pub(crate) fn empty() -> Self {
         let lab = Arc::new(Lab::new().unwrap_or_else(|error| panic!("{error}")));
         let control_plane = ControlPlane::start(&lab).unwrap_or_else(|error| panic!("{error}"));
@@ -97,10 +97,10 @@ impl Cluster {
         }
     }
 
-    /// Waits until a connection meets with this: the host that answers, `refused` or `silent`.
+    /// Waits until a connection has this result: the host that answers, `refused` or `silent`.
     pub(crate) fn until_answer(&self, from: &str, to: &str, expected: &str) -> Duration {
         let mut last = String::new();
-        let what = format!("{from} connects to {to} and meets {expected}");
+        let what = format!("{from} connects to {to} and gets {expected}");
         until(&what, || {
             last = self.answer_within(from, to, Duration::from_millis(300));
             last == expected

@@ -1,4 +1,4 @@
-//! The surroundings themselves: the control plane of the lab does what a cluster's does, shown with the real kube-proxy.
+//! The test environment itself: the lab's control plane behaves like that of a cluster, shown with the real kube-proxy.
 
 use portolan_testkit::Stream;
 use portolan_testkit::cluster::Identity;
@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, address};
 use crate::objects::{WEB, WEB_IP, endpoint, service, slice_path};
 use crate::poll::until;
 
-/// If the real kube-proxy serves the lab's Services, then what we are measured against is real.
+/// If the real kube-proxy serves the lab's Services, the environment is realistic.
 #[test]
 fn kube_proxy_follows_the_api_server_through_kill_and_cut() {
     let mut cluster = Cluster::start();
@@ -30,7 +30,7 @@ fn kube_proxy_follows_the_api_server_through_kill_and_cut() {
     cluster.until_answer("pod-a3", WEB, "pod-b2");
 }
 
-/// Pods, their Service and the real controllers make the slices.
+/// The real controllers make slices from Pods and their Service.
 #[test]
 fn the_controllers_make_slices_from_pods() {
     let mut cluster = Cluster::start();
@@ -46,7 +46,7 @@ fn the_controllers_make_slices_from_pods() {
     });
 }
 
-/// The server grants exactly what the role says, so that whatever works with this identity needs no more.
+/// The server grants exactly what the role allows, so that a program that works with this identity needs no more.
 #[test]
 fn the_identity_of_kube_proxy_may_do_nothing_but_watch() {
     let cluster = Cluster::start();
@@ -57,11 +57,11 @@ fn the_identity_of_kube_proxy_may_do_nothing_but_watch() {
         let refused = proxy.get(path).unwrap_err().to_string();
         assert!(refused.contains("403"), "{path}: {refused}");
     }
-    let nobody = cluster.control_plane.client_of(Identity::Nobody).unwrap();
-    assert!(nobody.get("/api/v1/services").is_err());
+    let unprivileged = cluster.control_plane.client_of(Identity::Unprivileged).unwrap();
+    assert!(unprivileged.get("/api/v1/services").is_err());
 }
 
-/// What takeover tests ask of Portolan, kube-proxy can do with its own rules: an ordinary restart harms nothing.
+/// Takeover tests expect from Portolan what kube-proxy does with its own rules: a restart breaks no connection.
 #[test]
 fn a_restart_of_kube_proxy_under_load_fails_nothing() {
     let cluster = Cluster::start();

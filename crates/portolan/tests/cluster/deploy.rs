@@ -1,4 +1,4 @@
-//! What `deploy/` holds is taken by a real API server, and the program runs where there is nothing but itself.
+//! A real API server accepts the contents of `deploy/`, and the program runs without any other file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Checked by their own tools, and rendered.
+/// Linted by their own tools, and rendered.
 fn rendered() -> Vec<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(repository().join("tests/deploy/lint")).arg(folder.path()).output().unwrap();
@@ -24,7 +24,7 @@ fn rendered() -> Vec<Vec<Value>> {
 }
 
 #[test]
-fn the_api_server_takes_what_is_deployed() {
+fn the_api_server_accepts_what_is_deployed() {
     let cluster = Cluster::start();
     for objects in rendered() {
         assert!(objects.iter().any(|object| object["kind"] == "DaemonSet" || object["kind"] == "Deployment"));

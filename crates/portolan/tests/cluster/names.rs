@@ -1,4 +1,4 @@
-//! Names from a real API server, with the rights of kube-proxy.
+//! DNS from a real API server, with the permissions of kube-proxy.
 
 use portolan_testkit::topology;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn names_follow_services_and_slices() {
     let _daemon = cluster.start_program("portolan", cluster.portolan_command(&arguments));
     until("the name is answered", || dig(&cluster, "web.default.svc.cluster.local") == WEB_IP);
     assert_eq!(dig(&cluster, "db.default.svc.cluster.local"), "10.244.1.3 10.244.2.3");
-    // The API server's own Service, which the control plane of these tests gives to another proxy, has a name all the same.
+    // The API server's own Service has a name, although these tests label it for another proxy.
     assert_eq!(dig(&cluster, "kubernetes.default.svc.cluster.local"), "10.96.0.1");
     assert_eq!(dig(&cluster, "-x 10.96.0.80"), "web.default.svc.cluster.local.");
     cluster.patch(&slice_path("db"), &json!({"endpoints": [endpoint("10.244.2.4")]}));

@@ -1,4 +1,4 @@
-//! The Node object: its zone, its addresses, its end.
+//! The Node object: its zone, its addresses, its deletion.
 
 use portolan_testkit::{cluster, topology};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn a_node_changes_zone_and_is_deleted_and_comes_back() {
     assert_eq!(cluster.answer("pod-a3", "10.96.0.80:81"), "pod-a1");
 }
 
-/// Node ports move with the node's address, while the program runs on.
+/// Node ports move with the node's address, while the program runs.
 #[test]
 fn node_ports_move_with_the_address_of_the_node() {
     let cluster = Cluster::start();

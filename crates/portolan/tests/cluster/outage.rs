@@ -1,4 +1,4 @@
-//! The API server goes away and comes back, while traffic flows.
+//! The API server becomes unreachable and returns, while traffic flows.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, address};
 use crate::objects::{WEB, service, service_path, slice, slice_path};
 use crate::poll::until;
 
-/// So many Services with five endpoints each change while nobody hears of it.
+/// Services with five endpoints each that change during the outage.
 const CHANGING: usize = 100;
 
 /// How long the cut lasts; `CUT_SECONDS=30` makes it longer.
@@ -42,7 +42,7 @@ fn create(cluster: &Cluster, numbers: std::ops::Range<usize>) {
     cluster.control_plane.client().create_all(&slices).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// All change: a third goes, a third is new, and the rest gets other endpoints.
+/// All change: a third is deleted, a third is new, and the rest gets other endpoints.
 fn change_everything(cluster: &Cluster) {
     let client = cluster.control_plane.client();
     let third = CHANGING / 3;
@@ -53,7 +53,7 @@ fn change_everything(cluster: &Cluster) {
     create(cluster, CHANGING - third..CHANGING);
 }
 
-/// A node with traffic on an endpoint that never changes, and with Services that will.
+/// A node with traffic to an endpoint that never changes, and with Services that will change.
 fn cluster_under_way() -> Cluster {
     let cluster = Cluster::start();
     cluster.create_web(&["10.244.1.2", "10.244.2.2"]);
@@ -66,7 +66,7 @@ fn streams() -> [Stream; 2] {
     [Stream { from: "pod-a3", to }, Stream { from: "client", to }]
 }
 
-/// The load is the clock.
+/// Waits by the number of connections.
 fn wait_out_the_cut(load: &Load) {
     let seconds = std::env::var("CUT_SECONDS").map_or(CUT_SECONDS, |text| text.parse().unwrap());
     for _ in 0..seconds {
@@ -83,7 +83,7 @@ fn assert_unharmed(tally: &Tally, lasting: &[LongConnection]) {
     }
 }
 
-/// A fresh start finds nothing to do: the kernel holds what it would have written.
+/// A fresh start has nothing to write: the kernel already holds its objects.
 fn assert_as_after_a_fresh_start(cluster: &Cluster, daemon: portolan_testkit::cluster::Program) {
     cluster.until_in_force();
     daemon.end(Signal::TERM);
@@ -92,7 +92,7 @@ fn assert_as_after_a_fresh_start(cluster: &Cluster, daemon: portolan_testkit::cl
     assert_eq!(cluster.generation(), generation, "a fresh start changed the rules");
 }
 
-/// The dataplane keeps its last state while the server is unreachable, and then gets exactly what was missed.
+/// The dataplane keeps its last state while the server is unreachable, and then gets exactly the missed changes.
 #[test]
 fn what_changed_behind_a_cut_arrives_after_it() {
     let cluster = cluster_under_way();
@@ -109,7 +109,7 @@ fn what_changed_behind_a_cut_arrives_after_it() {
     assert_unharmed(&load.stop(), &lasting);
 }
 
-/// Killed without a word, and changed data found after its return.
+/// SIGKILL, and changed data after the restart.
 #[test]
 fn the_api_server_is_killed_and_restarted() {
     let mut cluster = cluster_under_way();

@@ -1,4 +1,4 @@
-//! Portolan on the lab's node, with the rights that kube-proxy has in a cluster.
+//! Portolan on the lab's node, with the permissions that kube-proxy has in a cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::poll::{comes_true, until};
 
-/// What a dump of the cluster is made of.
+/// The kinds of objects in a dump of the cluster.
 const KINDS: [(&str, &str, &str); 3] = [
     ("/api/v1/nodes", "v1", "Node"),
     ("/api/v1/services", "v1", "Service"),
     ("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1", "EndpointSlice"),
 ];
 
-/// How traffic is treated where a test says nothing else.
+/// Traffic flags, unless a test sets its own.
 pub(crate) const TRAFFIC: [&str; 2] = ["--cluster-cidr", "10.244.0.0/16"];
 
 impl Cluster {
-    /// The program as a DaemonSet would start it; the rest of the command line is the test's.
+    /// The program as in a DaemonSet; the test adds its own flags.
     pub(crate) fn portolan_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
         command.args(["proxy", "-v", "2", "--proxy-mode", "nftables", "--hostname-override", "node-a"]).args(arguments);
@@ -32,10 +32,10 @@ impl Cluster {
         command
     }
 
-    /// Starts the daemon and waits until the kernel holds what the API server says.
+    /// Starts the daemon and waits until the kernel matches the objects of the API server.
     pub(crate) fn start_portolan(&self) -> Program {
         let daemon = self.start_program("portolan", self.portolan_command(&TRAFFIC));
-        until("the daemon answers, and the kernel is as it should be", || self.ask(&["verify"]).status.success());
+        until("the daemon answers, and the kernel matches the plan", || self.query(&["verify"]).status.success());
         daemon
     }
 
@@ -43,35 +43,35 @@ impl Cluster {
         self.path("control.sock")
     }
 
-    /// Asks the daemon.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+    /// Runs a command that queries the daemon.
+    pub(crate) fn query(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
         command.args(arguments).arg("--control-socket").arg(self.socket());
         self.run(command)
     }
 
-    /// Waits until the kernel holds exactly what standalone mode would program for the objects that the API server has
-    /// now. The daemon is not asked: this is a second opinion.
+    /// Waits until the kernel holds exactly what standalone mode would program for the current objects of the API
+    /// server. Independent of the daemon.
     pub(crate) fn until_in_force(&self) {
         let in_force = self.comes_to_hold(&self.dump(), &TRAFFIC);
-        assert!(in_force.is_ok(), "the kernel does not hold what the API server's objects ask: {in_force:?}");
+        assert!(in_force.is_ok(), "the kernel does not match the API server's objects: {in_force:?}");
     }
 
-    /// Waits until the kernel holds exactly what standalone mode would program for these manifests; the error says what
-    /// differs.
+    /// Waits until the kernel holds exactly what standalone mode would program for these manifests; the error is the
+    /// difference.
     pub(crate) fn comes_to_hold(&self, manifests: &str, traffic: &[&str]) -> Result<(), String> {
         let file = self.path("expected.yaml");
         fs::write(&file, manifests).unwrap();
-        let mut said = String::new();
+        let mut printed = String::new();
         let holds = comes_true(|| {
             let output = self.run(verify(&file, traffic));
-            said = text(&output);
+            printed = text(&output);
             output.status.success()
         });
-        if holds { Ok(()) } else { Err(said) }
+        if holds { Ok(()) } else { Err(printed) }
     }
 
-    /// Everything that a proxy looks at, as manifests.
+    /// All objects that a proxy reads, as manifests.
     fn dump(&self) -> String {
         let lists = KINDS.map(|(path, version, kind)| (self.control_plane.client().get(path).unwrap(), version, kind));
         let documents = lists.iter().flat_map(|(list, version, kind)| {
@@ -80,20 +80,20 @@ impl Cluster {
         documents.collect()
     }
 
-    /// The kernel's count of changes to the rules of the node.
+    /// The nf_tables generation of the node.
     pub(crate) fn generation(&self) -> u32 {
         self.lab.host(topology::NODE).run(|| Nftables::open().unwrap().generation().unwrap())
     }
 }
 
-/// The items of a list do not say what they are.
+/// The items of a list have no apiVersion and kind.
 fn document(mut item: Value, version: &str, kind: &str) -> String {
     item["apiVersion"] = version.into();
     item["kind"] = kind.into();
     format!("---\n{item}\n")
 }
 
-/// Asks whether the kernel holds what these manifests ask, without the daemon.
+/// Compares the kernel with these manifests, without the daemon.
 fn verify(manifests: &Path, traffic: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
     command.arg("verify").arg("--manifests").arg(manifests).args(["--hostname-override", "node-a"]);

@@ -13,7 +13,7 @@ use crate::objects::{WEB, endpoint, slice_path};
 
 const NOBODY: u32 = 65534;
 
-/// A folder of that user's own, with the program and a kubeconfig that it can read.
+/// A folder of that user, with the program and a readable kubeconfig.
 fn home_of_nobody(cluster: &Cluster) -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let put = |from: &Path, name: &str| {
@@ -36,7 +36,7 @@ fn path_text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The command as that user, with this one capability and no way to any other.
+/// The command as that user, with this one capability and no way to get another.
 fn as_nobody(home: &Path, control_socket: &PathBuf) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]);

@@ -1,7 +1,7 @@
 //! A scenario's objects, written to the API server as a control plane would write them.
 //!
-//! Standalone, `portolan_source` plays the control plane: it gives out addresses and node ports and makes slices from Pods
-//! and Endpoints. The API server is given the same answers, so that both ways must lead to the same rules.
+//! Standalone, `portolan_source` replaces the control plane: it allocates addresses and node ports and makes slices
+//! from Pods and Endpoints. The API server gets the same values, so that both paths must lead to the same rules.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) struct Publisher<'a> {
     client: &'a Client,
     manifests: Manifests,
-    /// What the server has from us, by path, in the order in which objects can be made.
+    /// The objects that we have written, by path, in the order of creation.
     published: BTreeMap<String, Value>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Publisher<'a> {
         Self { client, manifests, published: BTreeMap::new() }
     }
 
-    /// Makes the server hold the objects of this text and no others; the error is the server's refusal.
+    /// Makes the server hold exactly the objects of this text; the error is the server's refusal.
     pub(crate) fn publish(&mut self, text: &str) -> Result<(), Error> {
         self.manifests.set_text(text);
         self.make_namespaces(text)?;
@@ -37,13 +37,13 @@ impl<'a> Publisher<'a> {
         wanted.into_iter().try_for_each(|(path, object)| self.put(path, object))
     }
 
-    /// Takes everything back.
+    /// Deletes everything.
     pub(crate) fn clear(&mut self) -> Result<(), Error> {
         let published = take(&mut self.published);
         published.keys().try_for_each(|path| self.client.delete(path).map(drop))
     }
 
-    /// They stay, because nobody is there who could empty them, which deleting one waits for.
+    /// Namespaces stay: without controllers, their deletion would never complete.
     fn make_namespaces(&self, text: &str) -> Result<(), Error> {
         for namespace in namespaces(&read_manifests(text)?) {
             match self.client.create(&namespace) {
@@ -83,7 +83,7 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Some fields, such as a ClusterIP, cannot change while the object lives: then a new one takes its place.
+    /// Some fields, such as a ClusterIP, are immutable: then the object is replaced.
     fn write(&mut self, path: &str, object: &Value) -> Result<(), Error> {
         if self.published.contains_key(path) {
             match self.client.replace(object) {
@@ -95,7 +95,7 @@ impl<'a> Publisher<'a> {
     }
 }
 
-/// A cluster has a Node object also where a scenario has nothing to say about it.
+/// A cluster has a Node object even if the scenario has none.
 fn plain_node() -> Value {
     let mut node = node("node-a");
     node.as_object_mut().unwrap().remove("spec");
@@ -108,7 +108,7 @@ fn namespaces(documents: &[Value]) -> impl Iterator<Item = Value> {
     others.map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
 }
 
-/// The object with what a control plane would have filled in. Pods speak through the slices that are made from them.
+/// The object with the fields that a control plane sets. Pods are represented by the slices that are made from them.
 fn resolved(document: &Value, snapshot: &Snapshot) -> Option<Value> {
     let mut object = document.clone();
     match document["kind"].as_str()? {

@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::portolan::text;
 use crate::publish::Publisher;
 
-/// Scenarios that no API server would let happen, and how it says so.
+/// Scenarios that an API server refuses, and its error.
 const REFUSED: [(&str, &str); 4] = [
     ("edges-of-the-service-range", "provided IP is already allocated"),
     ("leading-zeros", "must not have leading 0s"),
@@ -20,10 +20,10 @@ const REFUSED: [(&str, &str); 4] = [
     ("only-the-first-address-of-an-endpoint", "endpoints[1].addresses: Required value"),
 ];
 
-/// The server's ranges are fixed when it starts, and have both families.
+/// The server's ranges are fixed at its start, and have both families.
 const OTHER_RANGES: [&str; 1] = ["service-range-of-one-family"];
 
-/// All are programmed and compared; the packets of every so manieth are sent as well, as all are without a cluster.
+/// All are programmed and compared; one in so many also sends its packets. Without a cluster, all do.
 const PACKETS_OF_EVERY: usize = 6;
 
 #[test]
@@ -49,7 +49,7 @@ fn assert_refused_as_expected(refused: &BTreeMap<String, String>) {
     for (name, reason) in refused {
         let known = REFUSED.iter().find(|(known, _)| known == name);
         let expected = known.unwrap_or_else(|| panic!("the API server refuses the scenario {name}: {reason}")).1;
-        assert!(reason.contains(expected), "{name}: expected {expected:?}, but the server says {reason:?}");
+        assert!(reason.contains(expected), "{name}: expected {expected:?}, but the error is {reason:?}");
     }
 }
 
@@ -61,7 +61,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 enum Failure {
-    /// The server does not take the objects.
+    /// The server refuses the objects.
     Refused(String),
     Different(String),
 }
@@ -116,7 +116,7 @@ fn start(cluster: &Cluster, scenario: &Scenario) -> Program {
     cluster.start_program("portolan", cluster.portolan_command(&flags(scenario)))
 }
 
-/// The next scenario begins on an empty node, with nothing remembered of earlier connections.
+/// The next scenario starts on an empty node, without tracked connections.
 fn clean_up(cluster: &Cluster) {
     let mut cleanup = Command::new(env!("CARGO_BIN_EXE_portolan"));
     cleanup.arg("cleanup");
@@ -125,7 +125,7 @@ fn clean_up(cluster: &Cluster) {
     cluster.lab.host(topology::NODE).command(&["conntrack", "-F"]).unwrap();
 }
 
-/// All packets but those of a protocol that this kernel does not have.
+/// All packets but those of a protocol that this kernel lacks.
 fn sendable(cluster: &Cluster, packets: &[PacketLine]) -> Vec<PacketLine> {
     let can_send = |line: &&PacketLine| line.protocol != Protocol::Sctp || cluster.lab.supports_sctp();
     packets.iter().filter(can_send).cloned().collect()

@@ -51,13 +51,13 @@ fn beside(mode: &str) {
     let tables = cluster.lab.host(topology::NODE).command(&["nft", "list", "tables"]).unwrap();
     assert!(!tables.contains("portolan"), "shadow mode programmed something: {tables}");
 
-    cluster.lab.host(topology::NODE).command(&sabotage(mode)).unwrap();
+    cluster.lab.host(topology::NODE).command(&damage(mode)).unwrap();
     let output = compare_once(&cluster);
     assert!(!output.status.success() && text(&output).contains(WEB_IP), "{}", text(&output));
 }
 
-/// Takes the Service `web` out of what kube-proxy has programmed, behind its back.
-fn sabotage(mode: &str) -> Vec<&'static str> {
+/// Deletes the Service `web` from kube-proxy's rules.
+fn damage(mode: &str) -> Vec<&'static str> {
     match mode {
         "nftables" => vec!["nft", "delete element ip kube-proxy service-ips { 10.96.0.80 . tcp . 80 }"],
         _ => vec!["iptables", "-t", "nat", "-F", "KUBE-SERVICES"],

@@ -11,7 +11,7 @@ use crate::portolan::text;
 
 const NEW_PER_SECOND: u32 = 1_200;
 const LASTING: usize = 200;
-/// So many connections are opened before and after each change.
+/// Connections that are opened before and after each change.
 const CONNECTIONS_BETWEEN: u64 = 1_500;
 const NODE_PORT: &str = "192.168.50.1:30080";
 
@@ -50,17 +50,17 @@ impl Traffic {
         Self { load: cluster.lab.load(&streams(), NEW_PER_SECOND), lasting }
     }
 
-    /// Some more new connections, and a word on each of the old ones.
-    fn go_on(&self) {
+    /// More new connections, and an exchange on each of the old ones.
+    fn continue_all(&self) {
         let before = self.load.opened();
-        until("traffic goes on", || self.load.opened() > before + CONNECTIONS_BETWEEN);
+        until("traffic continues", || self.load.opened() > before + CONNECTIONS_BETWEEN);
         for connection in &self.lasting {
             assert_eq!(connection.exchange(b"hello").unwrap(), b"hello");
         }
     }
 
     fn assert_unharmed(self, what: &str) {
-        self.go_on();
+        self.continue_all();
         let tally = self.load.stop();
         println!(
             "{what}: {} connections at {:.0}/s, {} failed, the slowest took {:?}; {LASTING} lasting ones unharmed",
@@ -73,7 +73,7 @@ impl Traffic {
     }
 }
 
-/// What kube-proxy has programmed on the node, as far as it is named after it.
+/// kube-proxy's rules on the node, by their names.
 fn rules_of_kube_proxy(cluster: &Cluster) -> usize {
     let node = cluster.lab.host(topology::NODE);
     let tables = node.command(&["nft", "list", "tables"]).unwrap();
@@ -91,16 +91,16 @@ fn there_and_back(mode: &str) {
     cluster.until_answer("pod-a3", WEB, "pod-a1");
     cluster.until_answer("client", NODE_PORT, "pod-b1");
     let traffic = Traffic::start(&cluster);
-    traffic.go_on();
+    traffic.continue_all();
 
     kube_proxy.end(Signal::KILL);
     assert!(rules_of_kube_proxy(&cluster) > 0, "kube-proxy leaves its rules behind when it is killed");
     let portolan = cluster.start_portolan();
     until("the rules of kube-proxy are gone", || rules_of_kube_proxy(&cluster) == 0);
-    traffic.go_on();
+    traffic.continue_all();
 
     portolan.end(Signal::TERM);
-    traffic.go_on();
+    traffic.continue_all();
     let _kube_proxy = cluster.start_kube_proxy(mode);
     let mut cleanup = std::process::Command::new(env!("CARGO_BIN_EXE_portolan"));
     cleanup.args(["cleanup", "--after-kube-proxy"]);

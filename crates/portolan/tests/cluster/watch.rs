@@ -30,7 +30,7 @@ fn traffic_follows_services_and_slices() {
     cluster.until_in_force();
 }
 
-/// The label that gives a Service to another proxy is watched like everything else.
+/// Changes of the label that assigns a Service to another proxy are watched, too.
 #[test]
 fn a_service_is_given_to_another_proxy_and_back() {
     let cluster = Cluster::start();
@@ -45,9 +45,9 @@ fn a_service_is_given_to_another_proxy_and_back() {
     cluster.until_answer("pod-a3", WEB, "pod-a1");
 }
 
-/// The daemon has only what `system:node-proxier` allows, and that includes telling the cluster that it has started.
+/// The daemon has only the permissions of `system:node-proxier`, which include the Event about its start.
 #[test]
-fn the_cluster_is_told_of_the_start() {
+fn the_start_is_reported_as_an_event() {
     let cluster = Cluster::start();
     let _daemon = cluster.start_portolan();
     until("there is an event about the start", || {
@@ -57,7 +57,7 @@ fn the_cluster_is_told_of_the_start() {
     });
 }
 
-/// Slices of the real controllers, which follow the pods.
+/// Slices from the real controllers, which follow the pods.
 #[test]
 fn traffic_follows_pods_through_the_controllers() {
     let mut cluster = Cluster::start();

@@ -1,4 +1,4 @@
-//! No connection is lost, whatever changes: a small sister of the benchmark's soak.
+//! No connection is lost during changes: a short version of the soak benchmark.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -10,11 +10,11 @@ use portolan_testkit::Protocol;
 use crate::node::{Node, WEB, WEB_IP, web};
 
 const PODS: [&str; 4] = ["10.244.1.2", "10.244.1.3", "10.244.2.2", "10.244.2.3"];
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Endpoints leave and return this often, with a crash of the daemon in every fifth round.
 const ROUNDS: usize = 20;
 
-/// All pods go on serving while they come and go in the manifests, so that any failure is ours.
+/// All pods keep serving while the manifests change, so that any failure is ours.
 #[test]
 fn no_connection_fails_while_endpoints_change_and_the_daemon_crashes() {
     let mut node = Node::running(&[("web.yaml", &web(WEB_IP, &PODS))]);
@@ -45,9 +45,9 @@ fn no_connection_fails_while_endpoints_change_and_the_daemon_crashes() {
     assert_eq!(failed.load(Ordering::Relaxed), 0, "of {} connections", done.load(Ordering::Relaxed));
 }
 
-/// A connection counts only when the server's word has arrived.
+/// A connection counts only when the server's line has arrived.
 fn exchange() -> std::io::Result<()> {
-    let mut connection = TcpStream::connect_timeout(&WEB.parse().expect("an address"), PATIENCE)?;
-    connection.set_read_timeout(Some(PATIENCE))?;
+    let mut connection = TcpStream::connect_timeout(&WEB.parse().expect("an address"), TIMEOUT)?;
+    connection.set_read_timeout(Some(TIMEOUT))?;
     connection.read_exact(&mut [0; 8])
 }

@@ -1,4 +1,4 @@
-//! The commands that ask and show.
+//! The commands that query and print.
 
 use std::path::Path;
 use std::process::Output;
@@ -16,13 +16,13 @@ fn running() -> Node {
 }
 
 #[test]
-fn verify_tells_what_differs() {
+fn verify_shows_differences() {
     let mut node = running();
     node.stop();
-    let output = node.ask_files(&["verify"], "manifests");
+    let output = node.query_files(&["verify"], "manifests");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     node.nft(&format!("delete element ip portolan cluster-ips {{ {WEB_IP} }}"));
-    let output = node.ask_files(&["verify"], "manifests");
+    let output = node.query_files(&["verify"], "manifests");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains(&format!("cluster-ips {WEB_IP}")), "{}", text(&output));
 }
@@ -33,7 +33,7 @@ fn diff_compares_with_the_running_daemon() {
     let folder = node.path("other");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("web.yaml"), web(WEB_IP, &["10.244.1.2"])).unwrap();
-    let compare = || node.ask(&["diff", "--manifests", folder.to_str().unwrap()]);
+    let compare = || node.query(&["diff", "--manifests", folder.to_str().unwrap()]);
     let same = compare();
     assert_eq!(same.status.code(), Some(0), "{}", text(&same));
     std::fs::write(folder.join("web.yaml"), web(WEB_IP, &["10.244.2.2"])).unwrap();
@@ -42,25 +42,25 @@ fn diff_compares_with_the_running_daemon() {
     for word in ["default/web", "10.244.1.2", "10.244.2.2"] {
         assert!(text(&other).contains(word), "{word} is missing in {}", text(&other));
     }
-    assert!(node.ask(&["verify"]).status.success(), "asking changes nothing");
+    assert!(node.query(&["verify"]).status.success(), "diff changes nothing");
 }
 
 #[test]
-fn every_command_speaks_json() {
+fn every_command_prints_json() {
     let mut node = running();
     let folder = node.path("manifests");
     let folder = folder.to_str().unwrap();
     let packet = ["explain", "10.244.1.4", WEB, "--output", "json"];
     let answers = [
-        node.ask(&packet),
-        node.ask_files(&packet, "manifests"),
-        node.ask(&["services", "--output", "json"]),
-        node.ask_files(&["services", "--output", "json"], "manifests"),
-        node.ask(&["verify", "--output", "json"]),
-        node.ask_files(&["verify", "--output", "json"], "manifests"),
-        node.ask(&["diff", "--output", "json", "--manifests", folder]),
-        node.ask_files(&["diff", "--output", "json", "--from", folder], "manifests"),
-        node.ask_files(&["render", "--output", "json"], "manifests"),
+        node.query(&packet),
+        node.query_files(&packet, "manifests"),
+        node.query(&["services", "--output", "json"]),
+        node.query_files(&["services", "--output", "json"], "manifests"),
+        node.query(&["verify", "--output", "json"]),
+        node.query_files(&["verify", "--output", "json"], "manifests"),
+        node.query(&["diff", "--output", "json", "--manifests", folder]),
+        node.query_files(&["diff", "--output", "json", "--from", folder], "manifests"),
+        node.query_files(&["render", "--output", "json"], "manifests"),
     ];
     node.stop();
     for output in answers.iter().chain([&node.plainly(&["cleanup", "--output", "json"])]) {
@@ -76,33 +76,33 @@ fn explain_answers_from_the_kernel_and_from_files() {
     let forwarded = ["explain", "10.244.1.4", WEB];
     let refused = ["explain", "10.244.1.4", "10.96.0.80:81"];
     for (words, expected) in [(&forwarded, "10.244.1.2:8080"), (&refused, "unknown-port")] {
-        for output in [node.ask(words), node.ask_files(words, "manifests")] {
+        for output in [node.query(words), node.query_files(words, "manifests")] {
             assert_eq!(output.status.code(), Some(0), "{}", text(&output));
             assert!(text(&output).contains(expected), "{}", text(&output));
         }
     }
 }
 
-/// The manifests that people begin with.
+/// The manifests that users start with.
 #[test]
-fn the_examples_are_without_fault() {
+fn the_examples_have_no_problems() {
     let node = Node::new();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let output = node.ask_files(&["services"], examples);
+    let output = node.query_files(&["services"], examples);
     assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{}", text(&output));
     assert!(text(&output).contains("3/3") && !text(&output).contains("0/"), "{}", text(&output));
 }
 
-/// A question that nobody can answer says so, and what to do.
+/// A command without a running daemon fails with a remedy.
 #[test]
-fn questions_without_a_daemon_say_so() {
+fn commands_without_a_daemon_name_the_remedy() {
     let mut node = running();
     node.stop();
     for words in [&["services"][..], &["verify"], &["explain", "10.244.1.4", WEB]] {
-        let output = node.ask(words);
+        let output = node.query(words);
         assert_eq!(output.status.code(), Some(2), "{}", text(&output));
         assert!(text(&output).contains("start portolan proxy"), "{}", text(&output));
     }
     node.start();
-    until("the daemon answers again", || node.ask(&["services"]).status.success());
+    until("the daemon answers again", || node.query(&["services"]).status.success());
 }

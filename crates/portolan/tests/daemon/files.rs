@@ -38,7 +38,7 @@ fn a_swapped_link_is_an_edit() {
 }
 
 #[test]
-fn a_broken_edit_is_told_and_changes_nothing() {
+fn a_broken_edit_is_reported_and_changes_nothing() {
     let node = Node::running(&[("web.yaml", &web(WEB_IP, &["10.244.1.2"]))]);
     node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
     let broken =
@@ -47,16 +47,16 @@ fn a_broken_edit_is_told_and_changes_nothing() {
     let file = node.path("manifests/web.yaml");
     for line in [6, 15] {
         let place = format!("] {}:{line}: ", file.display());
-        until("the log says where it is broken", || node.log().contains(&place));
+        until("the log names the place of the error", || node.log().contains(&place));
     }
     assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
-    assert!(node.ask(&["verify"]).status.success());
+    assert!(node.query(&["verify"]).status.success());
     node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
     node.settle();
     assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
 }
 
-/// Each broken in its own way.
+/// Documents with one error each.
 const BROKEN: [&str; 20] = [
     "kind: Service\nmetadata: {name: xN}\nspec: {ports: [{port: 70000}]}\n",
     "kind: Service\nmetadata: {name: xN}\nspec: {ports: [{port: 0}]}\n",
@@ -81,7 +81,7 @@ const BROKEN: [&str; 20] = [
 ];
 
 #[test]
-fn broken_documents_harm_nobody_else() {
+fn broken_documents_do_not_affect_others() {
     let good = |index: usize| service(&format!("good-{index}"), &cluster_ip(index), "type: ClusterIP", &["10.244.1.2"]);
     let text: Vec<String> = (0..)
         .zip(BROKEN)

@@ -1,4 +1,4 @@
-//! What the kernel remembers of clients: UDP flows and session affinity.
+//! Client state in the kernel: UDP flows and session affinity.
 
 use crate::node::{Node, WEB, WEB_IP, service, udp_service};
 use crate::poll::until;
@@ -6,7 +6,7 @@ use portolan_testkit::{LongConnection, Protocol, topology};
 
 const PODS: [&str; 3] = ["10.244.1.2:8080", "10.244.1.3:8080", "10.244.2.2:8080"];
 
-/// Who answers one more datagram of the same flow.
+/// The host that answers the next datagram of the flow.
 fn next_answer(flow: &LongConnection) -> String {
     match flow.exchange(b"hello") {
         Ok(line) => String::from_utf8(line).unwrap().split(' ').next().unwrap().to_owned(),
@@ -32,7 +32,7 @@ fn the_udp_flows_of_a_deleted_service_are_forgotten() {
     assert_eq!(next_answer(&flow), "pod-a1");
     assert!(udp_flows(&node).contains("src=10.244.1.2"));
     node.remove("web.yaml");
-    until("the flow is forgotten", || !udp_flows(&node).contains("src=10.244.1.2"));
+    until("the flow is deleted", || !udp_flows(&node).contains("src=10.244.1.2"));
 }
 
 fn udp_flows(node: &Node) -> String {
@@ -40,7 +40,7 @@ fn udp_flows(node: &Node) -> String {
     node.lab.host(topology::NODE).command(&words).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What changed while the daemon was away is found by looking at every flow.
+/// Changes while the daemon was stopped are found by reading every flow.
 #[test]
 fn a_udp_flow_that_went_stale_during_a_restart_moves() {
     let mut node = Node::running(&[("web.yaml", &udp_service("web", WEB_IP, &["10.244.1.2"]))]);

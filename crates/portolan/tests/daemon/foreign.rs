@@ -1,4 +1,4 @@
-//! Rules of other programs: `explain` runs them beside ours, and packets do as it says.
+//! Foreign rules: `explain` runs them beside ours, and real packets confirm the result.
 
 use std::process::Output;
 
@@ -13,11 +13,11 @@ fn serving(flags: &[&str]) -> Node {
 }
 
 fn explain(node: &Node, words: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = node.ask(&[&["explain", CLIENT, WEB], words].concat());
+    let Output { status, stdout, stderr } = node.query(&[&["explain", CLIENT, WEB], words].concat());
     (status.code(), String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr))
 }
 
-/// The answer of the commands, the words in it, and what really becomes of a packet.
+/// The exit status, words of the output, and the result of a real packet.
 fn check(node: &Node, code: i32, words: &[&str], answer: &str) {
     let (found, text) = explain(node, &[]);
     assert_eq!(found, Some(code), "{text}");
@@ -69,7 +69,7 @@ fn a_firewall_that_drops_by_policy_is_explained() {
     check(&node, 0, &["forwarded to the only endpoint"], "pod-a1");
 }
 
-/// Nothing certain can be said about such a rule, and nothing is claimed.
+/// The result of such a rule is unknown, and `explain` claims nothing.
 #[test]
 fn a_rule_that_is_not_understood_limits_the_answer() {
     let node = serving(&[]);
@@ -88,7 +88,7 @@ fn a_firewall_is_seen_in_iptables_mode_as_well() {
     check(&node, 1, &["table inet fw, chain forward, handle", "ip saddr 10.244.1.4 drop"], "silent");
 }
 
-/// Rules of others in the tables that iptables mode shares with them.
+/// Foreign rules in the tables that iptables mode shares with them.
 #[test]
 fn a_rule_in_a_shared_table_is_explained() {
     let node = serving(&["--proxy-mode", "iptables"]);

@@ -9,7 +9,7 @@ use crate::poll::until;
 
 const FLAGS: [&str; 4] = ["--proxy-mode=iptables", "--iptables-min-sync-period=0s", "--sync-period=300ms", "-v=4"];
 
-/// Rules of others, some of which use names of kube-proxy's.
+/// Foreign rules, some of which use kube-proxy's names.
 const OTHERS: &str = "*filter\n-A INPUT -p tcp -m tcp --dport 2222 -j ACCEPT\nCOMMIT\n\
     *nat\n:CNI-MARK - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n-A PREROUTING -p tcp -m tcp --dport 4444 -j CNI-MARK\n\
     -A CNI-MARK -j KUBE-MARK-MASQ\nCOMMIT\n";
@@ -41,7 +41,7 @@ fn edits_are_followed_and_a_restart_writes_nothing() {
     node.write("web.yaml", &web(WEB_IP, &["10.244.1.2", "10.244.2.2"]));
     until("both endpoints answer", || node.answers("pod-a3", WEB) == ["pod-a1", "pod-b1"]);
     node.settle();
-    let explained = node.ask(&["explain", "10.244.1.4", WEB]);
+    let explained = node.query(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&explained.stdout);
     assert!(
         explained.status.success() && text.contains("statistic --mode random --probability 0.50000000000"),
@@ -52,16 +52,16 @@ fn edits_are_followed_and_a_restart_writes_nothing() {
     node.start_with(&FLAGS);
     assert_eq!(node.generation(), before);
     node.remove("web.yaml");
-    until("the address is nobody's", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
+    until("the address is gone", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
     assert!(!save(&node).contains("KUBE-SEP-"), "{}", save(&node));
 }
 
 #[test]
-fn what_others_take_away_comes_back() {
+fn deleted_rules_are_repaired() {
     let node = running(&["10.244.1.2"]);
     let chain =
         save(&node).lines().find_map(|line| line.strip_prefix(":KUBE-SVC-").map(|it| it[..16].to_owned())).unwrap();
-    let deeds = [
+    let commands = [
         "iptables-nft -t nat -F KUBE-SERVICES".to_owned(),
         format!("iptables-nft -t nat -F KUBE-SVC-{chain}"),
         format!("iptables-nft -t nat -I KUBE-SVC-{chain} -j ACCEPT"),
@@ -71,15 +71,15 @@ fn what_others_take_away_comes_back() {
         "iptables-nft -t mangle -X KUBE-PROXY-CANARY".to_owned(),
         "iptables-nft -t nat -A KUBE-SERVICES -p udp -j RETURN".to_owned(),
     ];
-    for (count, deed) in (1..).zip(&deeds) {
-        command(&node, deed);
+    for (count, line) in (1..).zip(&commands) {
+        command(&node, line);
         until("the daemon has noticed", || node.log().matches(" repaired ").count() >= count);
         node.settle();
-        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{deed}");
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{line}");
     }
 }
 
-/// The value of a metric; its labels stand with its name.
+/// The value of a metric, by its name and labels.
 fn metric(node: &Node, name: &str) -> f64 {
     let page = node.get("127.0.0.1:10249", "/metrics");
     let line =
@@ -94,7 +94,7 @@ fn kube_proxys_counters_are_served() {
     node.write("web.yaml", &spec.replace("{port: 80,", "{port: 80, nodePort: 30080,"));
     node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
     node.start_with(&[FLAGS[0], FLAGS[1], "--nodeport-addresses=127.0.0.0/8"]);
-    // Figures are read every few seconds at most, so that all is done before the first look.
+    // Counters are read every few seconds at most, so all traffic is sent before the first read.
     let rules = save(&node).lines().filter(|line| line.starts_with("-A KUBE-NODEPORTS")).count();
     assert_eq!(rules, 2, "{}", save(&node));
     for _ in 0..5 {
@@ -105,11 +105,11 @@ fn kube_proxys_counters_are_served() {
     let in_nat = save(&node).split("*nat").nth(1).unwrap().lines().filter(|line| line.starts_with("-A ")).count();
     let counted = metric(&node, "kubeproxy_sync_proxy_rules_iptables_total{ip_family=\"IPv4\",table=\"nat\"}");
     assert!((counted - in_nat as f64).abs() < 0.5, "{counted} and {in_nat}");
-    assert!(node.ask(&["verify"]).status.success());
+    assert!(node.query(&["verify"]).status.success());
 }
 
 #[test]
-fn rules_of_others_stay_and_ours_can_be_removed() {
+fn foreign_rules_stay_and_ours_can_be_removed() {
     let mut node = Node::new();
     restore(&node, OTHERS);
     let before = save(&node);

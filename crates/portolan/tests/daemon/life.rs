@@ -1,4 +1,4 @@
-//! Starting, stopping, crashing and starting again.
+//! Start, stop, crash and restart.
 
 use crate::node::{Node, WEB, WEB_IP, service, web};
 use portolan_testkit::Protocol;
@@ -23,16 +23,16 @@ fn stopping_leaves_the_rules_in_place() {
     assert!(node.log().contains("stopping; the rules stay in place"));
 }
 
-/// A restart finds everything as it should be, node ports of its own choice included, and writes nothing.
+/// A restart finds all objects, including node ports that it allocated itself, and writes nothing.
 #[test]
 fn a_restart_writes_nothing() {
     let mut node = node();
-    let services = node.ask(&["services"]).stdout;
+    let services = node.query(&["services"]).stdout;
     let generation = node.generation();
     node.stop();
     node.start();
     assert_eq!(node.generation(), generation);
-    assert_eq!(node.ask(&["services"]).stdout, services);
+    assert_eq!(node.query(&["services"]).stdout, services);
     assert!(node.log().contains("0 objects written"));
 }
 
@@ -48,7 +48,7 @@ fn connections_outlive_a_crash() {
     assert_eq!(node.generation(), generation);
 }
 
-/// What happened while nobody watched is made good at the start.
+/// Changes while the daemon was stopped are repaired at the start.
 #[test]
 fn a_start_catches_up() {
     let mut node = node();
@@ -61,7 +61,7 @@ fn a_start_catches_up() {
     assert!(!node.nft("list map ip portolan services").contains("10.96.0.81"));
 }
 
-/// A chain of ours, whichever it is.
+/// Any chain of ours.
 pub(crate) fn some_chain(node: &Node) -> String {
     let listing = node.nft("list table ip portolan");
     let chain = listing.lines().find_map(|line| line.trim().strip_prefix("chain ")).unwrap();

@@ -1,4 +1,4 @@
-//! The real program, on the lab's node, from its start to its end.
+//! The real program on the lab's node, from start to end.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod changes;

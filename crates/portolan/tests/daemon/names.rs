@@ -1,4 +1,4 @@
-//! Names beside the rules: `portolan proxy --dns`.
+//! DNS beside the rules: `portolan proxy --dns`.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn serving_names(manifests: &[(&str, &str)]) -> Node {
     node
 }
 
-/// What a client on that host is told, with `dig`.
+/// The answer to a client on that host, by `dig`.
 fn dig(node: &Node, host: &str, words: &str) -> String {
     let server = format!("@{DNS}");
     let words: Vec<&str> =
@@ -33,13 +33,13 @@ fn a_pod_finds_a_service_by_name_and_reaches_it() {
     assert_eq!(dig(&node, "pod-a3", "web.default.svc.cluster.local"), WEB_IP);
     assert_eq!(dig(&node, "pod-a3", "+tcp web.default.svc.cluster.local"), WEB_IP);
     assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
-    let variables = node.ask(&["env", "--namespace", "default"]);
+    let variables = node.query(&["env", "--namespace", "default"]);
     assert!(String::from_utf8_lossy(&variables.stdout).contains("WEB_SERVICE_HOST=10.96.0.80\n"));
 }
 
-/// Rules are there all the same, and names as soon as the other server has gone.
+/// Rules are programmed anyway, and DNS is served as soon as the other server has stopped.
 #[test]
-fn another_server_at_the_address_keeps_only_names_away() {
+fn another_server_at_the_address_delays_only_dns() {
     let mut node = Node::new();
     let lo = |words: &str| {
         let words: Vec<&str> = words.split(' ').collect();
@@ -56,9 +56,9 @@ fn another_server_at_the_address_keeps_only_names_away() {
     until("names are served", || dig(&node, "pod-a3", "web.default.svc.cluster.local") == WEB_IP);
 }
 
-/// Connection tracking never hears of a question.
+/// Connection tracking does not see queries.
 #[test]
-fn questions_are_not_tracked() {
+fn queries_are_not_tracked() {
     let node = serving_names(&[("web.yaml", &web(WEB_IP, &["10.244.1.2"]))]);
     for protocol in ["+notcp", "+tcp"] {
         for host in ["pod-a3", topology::NODE] {
@@ -72,10 +72,10 @@ fn questions_are_not_tracked() {
     let tracked = node.lab.host(topology::NODE).command(&["conntrack", "-L"]).unwrap();
     assert!(!tracked.contains(DNS), "{tracked}");
     let rules = node.nft("list table ip portolan-dns");
-    assert!(rules.contains("ip daddr 169.254.20.10 udp dport 53 notrack comment \"questions by udp\""), "{rules}");
+    assert!(rules.contains("ip daddr 169.254.20.10 udp dport 53 notrack comment \"queries over udp\""), "{rules}");
 }
 
-/// One question, without the time that a program takes to start.
+/// One query, without the start-up time of a program.
 fn is_answered(node: &Node) -> bool {
     let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x03web\x07default\x03svc\x07cluster\x05local\0\0\x01\0\x01";
     let ask = || -> std::io::Result<bool> {
@@ -87,15 +87,15 @@ fn is_answered(node: &Node) -> bool {
         socket.recv(&mut answer)?;
         Ok(answer[7] > 0)
     };
-    node.lab.host(topology::NODE).run(ask).expect("every question is answered")
+    node.lab.host(topology::NODE).run(ask).expect("every query is answered")
 }
 
 fn has_rules(node: &Node) -> bool {
     node.nft("list map ip portolan services").contains(WEB_IP)
 }
 
-/// Asked in a loop while the Service comes and goes: a name is never told while there are no rules for its address,
-/// neither before they come nor after they have gone.
+/// Queries in a loop while the Service is created and deleted: a name is never answered while there are no rules for
+/// its address, neither before nor after.
 #[test]
 fn a_name_is_answered_only_while_its_rules_are_there() {
     let node = serving_names(&[]);
@@ -103,14 +103,14 @@ fn a_name_is_answered_only_while_its_rules_are_there() {
         node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
         until("the name is there", || {
             let is_there = is_answered(&node);
-            assert!(!is_there || has_rules(&node), "the name was told before its rules were there");
+            assert!(!is_there || has_rules(&node), "the name was answered before its rules were there");
             is_there
         });
         node.remove("web.yaml");
         until("the name is gone", || {
             let had_rules = has_rules(&node);
             let is_there = is_answered(&node);
-            assert!(!is_there || had_rules, "the name was told after its rules were gone");
+            assert!(!is_there || had_rules, "the name was answered after its rules were gone");
             !is_there
         });
     }

@@ -32,7 +32,7 @@ impl Node {
         Self { lab: Arc::new(lab), folder, daemon: None }
     }
 
-    /// The same with these manifests, and with the daemon at work on them.
+    /// The same with these manifests and a running daemon.
     pub(crate) fn running(manifests: &[(&str, &str)]) -> Self {
         let mut node = Self::new();
         manifests.iter().for_each(|(name, text)| node.write(name, text));
@@ -40,7 +40,7 @@ impl Node {
         node
     }
 
-    /// With the ordinary Service, two endpoints that answer, and the daemon at work with these flags.
+    /// With the Service `web`, two endpoints that answer, and a running daemon with these flags.
     pub(crate) fn serving_web(endpoints: &[&str], flags: &[&str]) -> Self {
         let mut node = Self::new();
         node.write("web.yaml", &web(WEB_IP, endpoints));
@@ -49,7 +49,7 @@ impl Node {
         node
     }
 
-    /// Starts the daemon and waits until the kernel is as it should be.
+    /// Starts the daemon and waits until the kernel matches the plan.
     pub(crate) fn start(&mut self) {
         self.start_with(&[]);
     }
@@ -60,7 +60,7 @@ impl Node {
         self.settle();
     }
 
-    /// Another process takes the place of the one that runs, which is given back.
+    /// A new process replaces the running one, which is returned.
     pub(crate) fn replace_with(&mut self, arguments: &[&str]) -> Child {
         let arguments = [arguments, &["--replace"]].concat();
         let after = self.spawn(&arguments);
@@ -77,7 +77,7 @@ impl Node {
         self.begin(command)
     }
 
-    /// Begins a command that knows no manifests.
+    /// Starts a command without manifests.
     pub(crate) fn spawn_plainly(&self, arguments: &[&str]) -> Child {
         self.begin(self.command(arguments))
     }
@@ -90,10 +90,10 @@ impl Node {
     }
 
     pub(crate) fn settle(&self) -> Duration {
-        until("the kernel holds what the daemon wants", || self.ask(&["verify"]).status.success())
+        until("the kernel matches the daemon's plan", || self.query(&["verify"]).status.success())
     }
 
-    /// Waits until the kernel sends connections to these endpoints and to no others.
+    /// Waits until the kernel sends connections to exactly these endpoints.
     pub(crate) fn settle_on(&self, endpoints: &[&str]) -> Duration {
         until("the kernel has just these endpoints", || {
             let map = self.nft("list map ip portolan endpoints");
@@ -102,22 +102,22 @@ impl Node {
         })
     }
 
-    /// The answer to a GET, head and body, as a program on the node gets it.
+    /// The response to a GET on the node, head and body.
     pub(crate) fn get(&self, address: &str, path: &str) -> String {
-        let asked = || -> std::io::Result<String> {
+        let request = || -> std::io::Result<String> {
             let mut stream = TcpStream::connect(address)?;
             write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).map(|_| answer)
         };
-        self.lab.host(topology::NODE).run(asked).unwrap_or_else(|error| error.to_string())
+        self.lab.host(topology::NODE).run(request).unwrap_or_else(|error| error.to_string())
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.daemon.as_mut().map(Child::try_wait), Some(Ok(None)))
     }
 
-    /// SIGTERM, and what came of it.
+    /// SIGTERM; returns the exit status.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         self.end(Signal::TERM)
     }
@@ -133,7 +133,7 @@ impl Node {
         daemon.wait().unwrap()
     }
 
-    /// What the daemon has said, in all its lives.
+    /// The log of the daemon, across restarts.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap()
     }
@@ -165,20 +165,20 @@ impl Node {
         command.arg("--manifests").arg(self.folder.path().join(manifests))
     }
 
-    /// Runs a command that knows neither daemon nor manifests.
+    /// Runs a command without daemon and manifests.
     pub(crate) fn plainly(&self, arguments: &[&str]) -> Output {
         self.run(self.command(arguments))
     }
 
-    /// Asks the daemon.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+    /// Runs a command that queries the daemon.
+    pub(crate) fn query(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(arguments);
         command.arg("--control-socket").arg(self.path("control.sock"));
         self.run(command)
     }
 
-    /// Asks without the daemon, from manifests.
-    pub(crate) fn ask_files(&self, arguments: &[&str], manifests: impl AsRef<Path>) -> Output {
+    /// Runs a command with manifests, without the daemon.
+    pub(crate) fn query_files(&self, arguments: &[&str], manifests: impl AsRef<Path>) -> Output {
         let mut command = self.command(arguments);
         self.add_facts(&mut command, manifests);
         self.run(command)
@@ -193,7 +193,7 @@ impl Node {
         self.lab.host(topology::NODE).command(&words).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The kernel's count of changes to its rules.
+    /// The nf_tables generation.
     pub(crate) fn generation(&self) -> u32 {
         self.lab.host(topology::NODE).run(|| Nftables::open().unwrap().generation().unwrap())
     }
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    /// The hosts that answer, in order, each once.
+    /// The hosts that answer, sorted, each once.
     pub(crate) fn answers(&self, from: &str, to: &str) -> Vec<String> {
         let mut answers: Vec<String> = (0..40).map(|_| self.answer(from, to, Protocol::Tcp)).collect();
         answers.sort();
@@ -247,7 +247,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// A Service with a ClusterIP and one port, whatever else its spec holds, and its endpoints.
+/// A Service with a ClusterIP, one port, further fields of its spec, and its endpoints.
 pub(crate) fn service(name: &str, cluster_ip: &str, spec: &str, endpoints: &[&str]) -> String {
     service_of(name, cluster_ip, "TCP", spec, endpoints)
 }
@@ -277,7 +277,7 @@ endpoints:
     )
 }
 
-/// An ordinary Service of that name.
+/// A Service named `web`.
 pub(crate) fn web(cluster_ip: &str, endpoints: &[&str]) -> String {
     service("web", cluster_ip, "type: ClusterIP", endpoints)
 }

@@ -1,4 +1,4 @@
-//! Somebody else changes our tables.
+//! Foreign changes to our tables.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn changes_by_others_are_undone_within_a_second() {
     let node = Node::running(&[("web.yaml", &web(WEB_IP, &["10.244.1.2"]))]);
     node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
     let chain = some_chain(&node);
-    let deeds = [
+    let changes = [
         "delete table ip portolan".to_owned(),
         "delete table ip6 portolan".to_owned(),
         format!("flush chain ip portolan {chain}"),
@@ -24,19 +24,19 @@ fn changes_by_others_are_undone_within_a_second() {
         "flush map ip portolan endpoints".to_owned(),
         "add chain ip portolan intruder".to_owned(),
     ];
-    for (count, deed) in (1..).zip(&deeds) {
-        node.nft(deed);
+    for (count, change) in (1..).zip(&changes) {
+        node.nft(change);
         let start = Instant::now();
         until("the daemon has noticed", || node.log().matches(" repaired ").count() >= count);
         node.settle();
         let elapsed = start.elapsed();
-        assert!(elapsed < REPAIRED_WITHIN, "nft {deed}: repaired only after {elapsed:?}");
-        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "nft {deed}");
+        assert!(elapsed < REPAIRED_WITHIN, "nft {change}: repaired only after {elapsed:?}");
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "nft {change}");
     }
 }
 
 #[test]
-fn what_is_not_ours_is_left_alone() {
+fn foreign_objects_are_left_alone() {
     let node = Node::new();
     node.nft("add table ip foreign");
     node.nft("add chain ip foreign portolan");

@@ -1,4 +1,4 @@
-//! kube-proxy's flags and file, and the pages that it serves, on a running node.
+//! kube-proxy's flags, configuration file and HTTP pages, on a running node.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -44,14 +44,15 @@ fn a_changed_file_is_used_without_a_restart_and_a_broken_one_is_not() {
     assert!(node.get("127.0.0.1:20249", "/configz").contains("203.0.113.0/24"));
 
     write_config(&node, "mode: nftables\nnodePortAddresses: [nonsense]\noomScoreAdj: 5000\n");
-    until("the mistake is told", || node.log().contains("nonsense"));
-    assert!(node.log().contains("5000"), "all mistakes are told together");
+    until("the mistake is logged", || node.log().contains("nonsense"));
+    assert!(node.log().contains("5000"), "all mistakes are logged together");
     assert_eq!(node_port_answer(&node, "203.0.113.1"), "pod-b1");
     assert!(node.get("127.0.0.1:20249", "/metrics").contains("result=\"failure\"} 1"));
     assert!(node.is_running());
 }
 
-/// Clusters that ran kube-proxy in iptables mode may use this, for example to pull images from a registry inside.
+/// Clusters with kube-proxy in iptables mode may rely on this, for example to pull images from a registry in the
+/// cluster.
 #[test]
 fn node_ports_answer_at_loopback_where_kube_proxy_would_have() {
     let mut node = Node::new();
@@ -90,9 +91,9 @@ fn counts_connections(node: &Node, count: usize) -> bool {
     lines.any(|line| line.contains("service=\"web\"") && line.ends_with(&format!(" {count}")))
 }
 
-/// A load balancer asks this port whether the node has endpoints of its own.
+/// A load balancer checks at this port whether the node has local endpoints.
 #[test]
-fn load_balancers_learn_which_nodes_have_endpoints() {
+fn health_check_ports_show_which_nodes_have_endpoints() {
     let spec = "type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32100";
     let with = |endpoint: &str| {
         let text = service("web", WEB_IP, spec, &[endpoint]);
@@ -100,10 +101,10 @@ fn load_balancers_learn_which_nodes_have_endpoints() {
     };
     let node = Node::running(&[("web.yaml", &with("10.244.1.2"))]);
     let answer = || node.get("192.168.50.1:32100", "/");
-    until("the port says that there is one", || answer().starts_with("HTTP/1.1 200"));
+    until("the port reports one endpoint", || answer().starts_with("HTTP/1.1 200"));
     assert!(answer().contains("\"localEndpoints\": 1"), "{}", answer());
     node.write("web.yaml", &with("10.244.1.2").replace("nodeName: node-a", "nodeName: node-b"));
-    until("the port says that there is none", || answer().starts_with("HTTP/1.1 503"));
+    until("the port reports no endpoint", || answer().starts_with("HTTP/1.1 503"));
     node.remove("web.yaml");
     until("the port is closed", || answer().contains("refused"));
 }

@@ -1,11 +1,11 @@
-//! Traffic that goes on while something happens.
+//! Continuous traffic during a test.
 
 use portolan_testkit::{Load, LongConnection, Protocol, Stream};
 
 use crate::node::{Node, WEB, WEB_IP, service};
 use crate::poll::until;
 
-/// From a pod, from an endpoint, from the node and from outside: new connections all the time, and old ones that stay.
+/// From a pod, from an endpoint, from the node and from outside: new connections all the time, and lasting ones.
 pub(crate) struct Traffic {
     load: Load,
     lasting: Vec<LongConnection>,
@@ -31,7 +31,7 @@ impl Traffic {
 
     pub(crate) fn open_more(&self) {
         let before = self.load.opened();
-        until("traffic goes on", || self.load.opened() > before + 600);
+        until("traffic continues", || self.load.opened() > before + 600);
     }
 
     fn use_lasting(&self) {
@@ -40,7 +40,7 @@ impl Traffic {
         }
     }
 
-    /// The connections that were there from the beginning end.
+    /// Ends the lasting connections.
     pub(crate) fn end_lasting(&mut self) {
         self.lasting.clear();
     }

@@ -11,7 +11,7 @@ use crate::poll::until;
 use crate::traffic::{Traffic, node_with_service};
 
 const FLAGS: [&str; 2] = ["--proxy-mode=userspace", "--sync-period=300ms"];
-/// With the node port where the traffic of tests goes.
+/// With node ports at the address that the tests use.
 const TRAFFIC_FLAGS: [&str; 3] =
     ["--proxy-mode=userspace", "--sync-period=300ms", "--nodeport-addresses=192.168.50.0/24"];
 
@@ -40,12 +40,12 @@ fn edits_are_followed_and_explained() {
     node.write("web.yaml", &web(WEB_IP, &["10.244.1.2", "10.244.2.2"]));
     until("both endpoints answer", || node.answers("pod-a3", WEB) == ["pod-a1", "pod-b1"]);
     node.settle();
-    let explained = node.ask(&["explain", "10.244.1.4", WEB]);
+    let explained = node.query(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&explained.stdout);
     assert!(explained.status.success(), "{text}");
     assert!(text.contains("REDIRECT --to-ports <default/web/tcp/cluster>") && text.contains("listener"), "{text}");
     node.remove("web.yaml");
-    until("the address is nobody's", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
+    until("the address is gone", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
     assert_eq!(redirects(&node), Vec::<String>::new());
 }
 
@@ -54,8 +54,8 @@ fn endpoints_that_do_not_answer_are_skipped() {
     // One that refuses, one that is silent, and one that answers.
     let node = running(&["10.244.1.2", "10.244.1.3", "10.244.2.3"]);
     let silent = node.lab.host("pod-b2");
-    silent.command(&["nft", "add table inet deaf"]).unwrap();
-    silent.command(&["nft", "add chain inet deaf input { type filter hook input priority 0; policy drop; }"]).unwrap();
+    silent.command(&["nft", "add table inet hung"]).unwrap();
+    silent.command(&["nft", "add chain inet hung input { type filter hook input priority 0; policy drop; }"]).unwrap();
     for _ in 0..60 {
         assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
     }
@@ -81,26 +81,26 @@ fn datagrams_are_carried() {
     let is_answered_by = |host: &str| client.exchange(b"hello").is_ok_and(|answer| answer.starts_with(host.as_bytes()));
     let first = client.exchange(b"hello").unwrap();
     assert!((0..10).all(|_| client.exchange(b"hello").unwrap() == first), "a client stays with its endpoint");
-    // The client goes on with whoever is left.
+    // The client moves to the remaining endpoint.
     for (endpoint, host) in [("10.244.1.2", "pod-a1 "), ("10.244.2.2", "pod-b1 ")] {
         node.write("web.yaml", &udp_service("web", WEB_IP, &[endpoint]));
-        until("the endpoint that is left answers", || is_answered_by(host));
+        until("the remaining endpoint answers", || is_answered_by(host));
     }
 }
 
 #[test]
-fn what_others_take_away_comes_back() {
+fn deleted_rules_are_repaired() {
     let node = running(&["10.244.1.2"]);
-    let deeds = [
+    let commands = [
         "iptables-nft -t nat -F KUBE-PORTALS-CONTAINER",
         "iptables-nft -t nat -F PREROUTING",
         "iptables-nft -t nat -F",
     ];
-    for (count, deed) in (1..).zip(deeds) {
-        command(&node, deed);
+    for (count, line) in (1..).zip(commands) {
+        command(&node, line);
         until("the daemon has noticed", || node.log().matches(" repaired ").count() >= count);
         node.settle();
-        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{deed}");
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "{line}");
     }
 }
 
@@ -140,9 +140,9 @@ fn while_no_daemon_runs_the_kernel_serves() {
     traffic.stop_without_failures();
 }
 
-/// Without an API server to ask there is nothing to serve, and so nothing to write at the end.
+/// Without an API server there is nothing to serve, and so nothing to write at the end.
 #[test]
-fn a_daemon_that_never_knew_anything_leaves_the_rules_as_they_were() {
+fn a_daemon_that_never_synced_leaves_the_rules_unchanged() {
     let mut node = running(&["10.244.1.2"]);
     node.stop();
     let before = save(&node);

@@ -1,4 +1,4 @@
-//! A lab that one scenario after the other is run on.
+//! A lab on which several scenarios run in turn.
 
 use portolan_dataplane::mode::ActiveMode;
 use portolan_plan::Plan;
@@ -7,14 +7,14 @@ use portolan_testkit::{Lab, Scenario};
 use crate::live::{check_steps, program};
 use crate::mode::Tested;
 
-/// A lab whose node runs one mode, for one scenario after the other. Between two of them the Services are removed, and
-/// the lab's servers and tracked connections with them.
+/// A lab whose node runs one mode, for several scenarios in turn. Between two of them the Services are removed, with
+/// the lab's servers and tracked connections.
 pub(crate) struct Bench {
     lab: Lab,
     tested: Tested,
     active: Box<dyn ActiveMode>,
     masquerade_bit: u8,
-    /// The scenarios that have run here, for the message of the one that fails.
+    /// The scenarios that have run here, for the message of one that fails.
     passed: Vec<String>,
 }
 
@@ -40,8 +40,8 @@ impl Bench {
     }
 }
 
-/// Runs the scenario on the bench of the scenario before, or on a new one if there is none. A scenario that fails takes
-/// its bench with it, so that what it left behind fails no other.
+/// Runs the scenario on the bench of the previous scenario, or on a new one. A scenario that fails drops its bench, so
+/// that leftovers affect no other.
 pub(crate) fn check_on_bench(bench: &mut Option<Bench>, scenario: &Scenario, tested: Tested) -> Result<(), String> {
     let masquerade_bit = tested.session(scenario).masquerade_bit;
     let mut fit = match bench.take() {

@@ -1,4 +1,4 @@
-//! Which scenarios send packets through the legacy tables of iptables.
+//! The scenarios that send packets through the legacy tables of iptables.
 
 use std::collections::BTreeSet;
 
@@ -22,13 +22,13 @@ pub(crate) fn chosen() -> Vec<Scenario> {
     scenarios().into_iter().filter(|scenario| is_named || names.contains(scenario.name.as_str())).collect()
 }
 
-/// Whether the mode has rules in the tables of iptables.
+/// Whether the mode has iptables rules.
 pub(crate) fn has_tables(tested: Tested) -> bool {
     let listing = tested.mode.view(&tested.settings(14), None).render(&Plan::default()).listing;
     listing.lines().any(|line| line == "*nat")
 }
 
-/// The kinds of matches and targets in the golden objects of a mode: options, and the words behind `-m`, `-j` and `-p`.
+/// The kinds of matches and targets in the golden objects of a mode: options, and the words after `-m`, `-j` and `-p`.
 /// Names of chains contain a hyphen.
 fn kinds<'a>(scenario: &'a Scenario, mode: &str) -> BTreeSet<&'a str> {
     let golden = scenario.golden.get(mode).map_or("", String::as_str);

@@ -1,9 +1,9 @@
-//! Every scenario file, four times: as golden objects, by the tracers, on a kernel that fails, and with real packets.
+//! Every scenario file, four times: as golden objects, by the tracers, on a failing kernel, and with real packets.
 //! Beside them, the scenarios against the recorded rules of kube-proxy.
 
 mod bench;
+mod equivalence;
 mod legacy;
-mod likeness;
 mod live;
 mod mode;
 mod shadow;
@@ -20,7 +20,7 @@ use portolan_plan::{Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, PacketLine, Scenario};
 use support::{check_all, folder, for_each_scenario, packet, scenarios};
 
-/// Only what the scenario's Services add to an empty node, so that each file shows its own point.
+/// Only what the scenario's Services add to an empty node, so that each file shows only its own objects.
 fn golden_text(tested: Tested, scenario: &Scenario) -> String {
     let last = tested.plans(scenario, 1).pop().unwrap_or_default();
     let mut empty = last.clone();
@@ -90,7 +90,7 @@ fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
         _ => false,
     };
     (!agrees)
-        .then(|| format!("line {}: {line}: expected {:?}, but the plan says {fate}", line.line_number, line.expected))
+        .then(|| format!("line {}: {line}: expected {:?}, but the plan has {fate}", line.line_number, line.expected))
 }
 
 /// One call in ten fails, and a failed write stops anywhere; after every step the kernel still holds exactly the plan.
@@ -112,14 +112,14 @@ fn check_failing_kernel(tested: Tested) {
     });
 }
 
-/// Compares, too. Reading back fails as well now and then.
+/// Also compares. Reads fail at random, too.
 fn sync_until_it_works(kernel: &mut dyn Synchronize, plan: &Plan) -> Result<(), String> {
     (0..100).find(|_| kernel.sync(plan, Trust::Memory).is_ok()).ok_or("a hundred syncs failed")?;
     let difference = (0..100).find_map(|_| kernel.verify(plan).ok()).ok_or("a hundred reads failed")?;
     if difference.is_empty() { Ok(()) } else { Err(format!("the kernel differs:\n{}", difference.text)) }
 }
 
-/// Twice the processors of a small machine: a worker spends most of its time waiting for packets.
+/// Twice the processors of a small machine: a worker mostly waits for packets.
 const WORKERS: usize = 4;
 
 /// Modes that this kernel lacks run in the VM: `make test-vm`.
@@ -135,7 +135,7 @@ fn real_packets_go_as_written() {
     });
 }
 
-/// The modes with rules in the tables of iptables, in the legacy tables.
+/// The modes with iptables rules, in the legacy tables.
 #[test]
 fn real_packets_go_as_written_with_legacy_tables() {
     let has_tables = |tested: &Tested| tested.mode.missing().is_none() && legacy::has_tables(*tested);

@@ -11,7 +11,7 @@ use crate::support::{Session, facts};
 #[derive(Clone, Copy)]
 pub(crate) struct Tested {
     pub(crate) mode: &'static dyn Mode,
-    /// For modes with rules in the tables of iptables.
+    /// For modes with iptables rules.
     pub(crate) variant: Variant,
 }
 
@@ -31,7 +31,7 @@ impl Tested {
         session
     }
 
-    /// The plan of each step of a scenario, with the steps played so many times.
+    /// The plan of each step of a scenario, with the steps repeated so many times.
     pub(crate) fn plans(self, scenario: &Scenario, rounds: usize) -> Vec<Plan> {
         let mut session = self.session(scenario);
         facts(scenario, rounds).iter().map(|snapshot| session.follow(snapshot).clone()).collect()
@@ -58,7 +58,7 @@ impl Tested {
         lab.host(topology::NODE).run(|| self.mode.open(&settings)).map_err(|error| error.to_string())
     }
 
-    /// What a scenario's line means in this mode: the fate that it gives for the mode, or the one for all modes.
+    /// A scenario's line in this mode: the fate for the mode, or the one for all modes.
     pub(crate) fn adapted(self, line: &PacketLine) -> PacketLine {
         let is_written = line.exceptions.iter().any(|(mode, _)| mode == self.name());
         let line = line.in_mode(self.name());
@@ -66,7 +66,7 @@ impl Tested {
     }
 }
 
-/// An endpoint sees a relayed connection come from the node.
+/// An endpoint sees the node as the source of a relayed connection.
 fn relayed(mut line: PacketLine) -> PacketLine {
     if let Expected::Forward { masquerade, .. } = &mut line.expected {
         *masquerade = true;

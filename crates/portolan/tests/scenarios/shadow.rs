@@ -1,5 +1,5 @@
-//! Shadow mode against what the real kube-proxy has programmed: the same objects lead to the same behaviour, and every
-//! mistake that is made on purpose is found.
+//! Shadow mode against the recorded rules of the real kube-proxy: the same objects lead to the same behaviour, and
+//! every injected mistake is found.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use portolan_testkit::Scenario;
 
 use crate::support::Session;
 
-/// The API server makes this one for itself.
+/// The API server creates this Service itself.
 const KUBERNETES: &str = "\n---\napiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\n\
     spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}\n";
 
@@ -29,14 +29,14 @@ fn from_iptables(text: &str) -> PeerRules {
     PeerRules::from_iptables(ipv4, ipv6)
 }
 
-/// Loads the rules in a network namespace of this thread's own, and reads them as the daemon would.
+/// Loads the rules in a new network namespace, and reads them as the daemon would.
 fn from_nftables(text: &str) -> PeerRules {
     portolan_kernel::namespace::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let mut nft = Command::new("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().expect("nft runs");
     let mut stdin = nft.stdin.take().expect("it has a standard input");
     std::io::Write::write_all(&mut stdin, text.as_bytes()).expect("nft reads");
     drop(stdin);
-    assert!(nft.wait().expect("nft ends").success(), "nft takes what it printed");
+    assert!(nft.wait().expect("nft ends").success(), "nft accepts its own output");
     read_peer().expect("the rules can be read")
 }
 
@@ -52,7 +52,7 @@ fn agrees(scenario: &Scenario, mode: &str) -> Result<(), String> {
     let comparison = compare(&planned(scenario), &peer);
     let report = Report::from(&comparison);
     if comparison.probes == 0 {
-        return Err("nothing was asked".into());
+        return Err("nothing was compared".into());
     }
     if report.agrees() { Ok(()) } else { Err(report.to_string()) }
 }
@@ -98,7 +98,7 @@ impl Mistake {
     }
 }
 
-/// The scenario, the mistake, and what the report says about it.
+/// The scenario, the mistake, and the expected words of the report.
 type Case = (&'static str, Mistake, &'static str);
 
 fn is_found(mode: &str, (name, mistake, words): &Case) {
@@ -106,8 +106,8 @@ fn is_found(mode: &str, (name, mistake, words): &Case) {
     let text = mistake.make(&recording(name, mode).expect("the recording is there"));
     let peer = if mode == "iptables" { from_iptables(&text) } else { from_nftables(&text) };
     let report = Report::from(&compare(&planned(&scenario), &peer));
-    let is_told = report.unexpected.iter().any(|line| line.what.contains(words));
-    assert!(is_told, "{mode}, {name}: nobody says {words:?}:\n{report}");
+    let is_reported = report.unexpected.iter().any(|line| line.what.contains(words));
+    assert!(is_reported, "{mode}, {name}: {words:?} is not in\n{report}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn mistakes_in_nftables_rules_are_found() {
         ("external-policy-local", Without("short-circuit local traffic"), "endpoints: only Portolan"),
     ];
     for case in &cases {
-        // Each in a namespace of its own.
+        // Each in a new namespace.
         std::thread::scope(|scope| scope.spawn(|| is_found("nftables", case)).join()).expect("the mistake is found");
     }
 }

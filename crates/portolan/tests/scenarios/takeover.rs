@@ -1,5 +1,5 @@
-//! Taking over from kube-proxy and giving back: its recorded rules in the lab's node, ours beside them, theirs removed,
-//! and the way back, with connections open all the while.
+//! Takeover from kube-proxy and rollback: its recorded rules on the lab's node, ours beside them, its rules removed,
+//! and back, with connections open all the time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::support::Session;
 
 const SCENARIO: &str = "dual-stack-every-frontend";
 
-/// Rules of others that look a little like kube-proxy's: kubelet's, a CNI plugin's that uses kube-proxy's mark, and some
-/// that are nobody's business.
+/// Foreign rules that resemble kube-proxy's: kubelet's, those of a CNI plugin that uses kube-proxy's mark, and
+/// unrelated ones.
 const OTHERS: &str = "\
 *mangle
 :KUBE-IPTABLES-HINT - [0:0]
@@ -78,7 +78,7 @@ impl Node {
         self.feed(&["nft", "-f", "-"], OTHERS_NFTABLES);
     }
 
-    /// What kube-proxy programmed for the scenario. Counting dropped packets needs an object that a rule cannot make.
+    /// kube-proxy's rules for the scenario. Counting dropped packets needs an object that a rule cannot create.
     fn load_kube_proxy(&self) {
         match self.kind {
             Kind::Nftables => self.feed(&["nft", "-f", "-"], &recorded("nftables")),
@@ -91,7 +91,7 @@ impl Node {
     }
 
     /// Everything but the portolan tables, for comparison.
-    fn everybodys_rules(&self) -> String {
+    fn foreign_rules(&self) -> String {
         let node = self.lab.host(topology::NODE);
         let commands = ["iptables-nft-save", "ip6tables-nft-save", "iptables-legacy-save", "ip6tables-legacy-save"];
         let mut text: String = commands.iter().map(|command| node.command(&[command]).expect("it runs")).collect();
@@ -115,7 +115,7 @@ impl Node {
             assert!(detection.errors.is_empty(), "{:?}", detection.errors);
             assert!(detection.peers.iter().any(|peer| peer.found.has_services), "{:?}", detection.peers);
             let mut takeover = peers::Takeover::new(active.owned());
-            let report = takeover.step().expect("there is something to tell");
+            let report = takeover.step().expect("there is a report");
             assert!(takeover.is_done() && takeover.step().is_none(), "{report}");
             report
         })
@@ -182,7 +182,7 @@ fn still_work(connections: &[LongConnection], when: &str) {
 fn there_and_back(kind: Kind) {
     let node = Node::new(kind);
     node.load_others();
-    let before = node.everybodys_rules();
+    let before = node.foreign_rules();
     node.load_kube_proxy();
     node.packets_arrive();
     let through_kube_proxy = node.connections();
@@ -195,7 +195,7 @@ fn there_and_back(kind: Kind) {
     still_work(&through_kube_proxy, "kube-proxy's rules are gone");
     node.packets_arrive();
     let through_us = node.connections();
-    same_but_for_kept(&before, &node.everybodys_rules(), kind);
+    same_but_for_kept(&before, &node.foreign_rules(), kind);
     assert!(!node.kube_proxy_serves(), "nothing of kube-proxy's is there");
 
     node.load_kube_proxy();
@@ -206,10 +206,10 @@ fn there_and_back(kind: Kind) {
     node.packets_arrive();
 }
 
-/// iptables mode itself makes kubelet's chain KUBE-FIREWALL and hooks it in once more; its own cleanup leaves that, too.
+/// iptables mode itself creates kubelet's chain KUBE-FIREWALL and hooks it in again; its own cleanup leaves that, too.
 fn same_but_for_kept(before: &str, after: &str, kind: Kind) {
     let missing: Vec<&str> = before.lines().filter(|line| !after.contains(line)).collect();
-    assert!(missing.is_empty(), "{kind:?}: rules of others are gone: {missing:#?}");
+    assert!(missing.is_empty(), "{kind:?}: foreign rules are gone: {missing:#?}");
     let is_new = |line: &&str| !before.lines().any(|it| it == *line) && !line.contains("KUBE-FIREWALL");
     let new: Vec<&str> = after.lines().filter(is_new).collect();
     let allowed = [":INPUT ACCEPT", ":POSTROUTING ACCEPT", ":OUTPUT ACCEPT", ":PREROUTING ACCEPT", ":FORWARD ACCEPT"];
@@ -233,12 +233,12 @@ fn from_legacy_iptables_and_back() {
 }
 
 #[test]
-fn everything_of_everybody_goes_on_cleanup() {
+fn cleanup_removes_everything_of_every_proxy() {
     let node = Node::new(Kind::Iptables("nft"));
     node.load_kube_proxy();
     node.feed(&["nft", "-f", "-"], &recorded("nftables"));
     node.feed(&["ipset", "create", "KUBE-6-LOAD-BALANCER-SOURCE-CID", "hash:ip,port", "family", "inet6"], "");
-    node.feed(&["ipset", "create", "KUBE-SOMEBODY-ELSES", "hash:ip"], "");
+    node.feed(&["ipset", "create", "KUBE-FOREIGN", "hash:ip"], "");
     node.sync();
     let report = node.lab.host(topology::NODE).run(peers::cleanup_everything);
     assert!(report.is_complete(), "{report}");
@@ -246,5 +246,5 @@ fn everything_of_everybody_goes_on_cleanup() {
     let left = node.lab.host(topology::NODE).command(&["nft", "list", "tables"]).expect("nft runs");
     assert!(!left.contains("kube-proxy") && !left.contains("portolan"), "{left}");
     let sets = node.lab.host(topology::NODE).command(&["ipset", "list", "-n"]).expect("ipset runs");
-    assert_eq!(sets.trim(), "KUBE-SOMEBODY-ELSES");
+    assert_eq!(sets.trim(), "KUBE-FOREIGN");
 }

@@ -1,4 +1,4 @@
-//! Scenario files brought to life: their flags parsed, their objects planned.
+//! Runs scenario files: parses their flags, and plans their objects.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use portolan_plan::{Packet, Plan, PlanConfig, plan};
 use portolan_source::{Manifests, Options, State};
 use portolan_testkit::{PacketLine, Protocol as WireProtocol, Scenario, topology};
 
-/// What every scenario runs with unless its own flags say otherwise.
+/// Flags of every scenario, unless its own flags override them.
 const DEFAULTS: [(&str, &str); 2] =
     [("--hostname-override", "node-a"), ("--service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112")];
 
-/// What the flags of a scenario lead to.
+/// The settings from the flags of a scenario.
 #[derive(Clone)]
 struct Settings {
     options: Options,
@@ -37,7 +37,7 @@ impl Settings {
         let flags = parse_flags(scenario);
         let settings = QuestionSettings::read(&flags.settings).expect("the scenario's flags are right");
         let options = Options { state: State::None, ..settings.manifests };
-        // The flag counts in every mode here, also in those where kube-proxy has no use for it.
+        // The flag applies in every mode here, also in those where kube-proxy ignores it.
         let loopback_node_ports = flags.settings.kube_proxy.0.boolean("iptables-localhost-nodeports");
         let config = PlanConfig { loopback_node_ports, ..settings.traffic.plan };
         Self { options, config, masquerade_bit: settings.traffic.mode_settings.masquerade_bit }
@@ -58,13 +58,13 @@ impl Session {
         Self { manifests: None, options, config, plan: Plan::default(), masquerade_bit }
     }
 
-    /// Replaces the objects and plans again. A scenario's own objects must all be good.
+    /// Replaces the objects and plans again. A scenario's own objects must all be valid.
     pub(crate) fn step(&mut self, name: &str, objects: &str) -> &Plan {
         let snapshot = self.read(name, objects);
         self.follow(&snapshot)
     }
 
-    /// Plans again, for facts that are read already.
+    /// Plans again, for facts that are already read.
     pub(crate) fn follow(&mut self, snapshot: &Snapshot) -> &Plan {
         self.plan = plan(snapshot, &self.plan, &self.config);
         &self.plan
@@ -131,7 +131,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.into_iter().filter(|scenario| scenario.name.contains(&wanted)).collect()
 }
 
-/// What is read of a scenario so far: its steps, played again and again.
+/// The facts of a scenario that are read so far; its steps can be repeated.
 struct Reader {
     session: Session,
     read: Vec<Snapshot>,
@@ -154,7 +154,7 @@ impl Reader {
     }
 }
 
-/// The facts of each step of a scenario, with the steps played so many times. They are the same in every mode, and
+/// The facts of each step of a scenario, with the steps repeated so many times. They are the same in every mode, and
 /// reading YAML is most of the work of a test without a kernel, so they are read once for all tests of a program.
 pub(crate) fn facts(scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
     Reader::of(scenario).lock().expect("every scenario can be read").facts(scenario, rounds)
@@ -165,7 +165,7 @@ pub(crate) fn for_each_scenario(workers: usize, check: impl Fn(&Scenario) -> Res
     check_all(scenarios(), workers, || (), |(), scenario| check(scenario));
 }
 
-/// The same for some scenarios, with a state that each worker keeps from one scenario to the next.
+/// The same for some scenarios, with a state that each worker keeps between scenarios.
 pub(crate) fn check_all<S>(
     scenarios: Vec<Scenario>,
     workers: usize,

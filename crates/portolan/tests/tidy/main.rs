@@ -1,4 +1,4 @@
-//! The rules that the repository keeps about itself. Each names the files that break it.
+//! Rules of the repository. Each failure names the files that break the rule.
 
 mod circles;
 
@@ -11,7 +11,7 @@ use portolan::flags::Cli;
 use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
-/// Which crate may build on which. Tests may use more.
+/// The crates that each crate may depend on. Tests may use more.
 const ARROWS: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("source", &["model"]),
@@ -31,10 +31,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
 /// The number of scenarios, so that the loss of a file fails.
 const NUMBER_OF_SCENARIOS: usize = 183;
 
-/// This file spells what it forbids.
+/// This file contains what it forbids.
 const MYSELF: &str = "tests/tidy/main.rs";
 
-/// The only place in tests that may sleep: between two looks at whether something has come true.
+/// The only place in tests that may sleep: between two polls of a condition.
 const POLLING: &str = "tests/daemon/poll.rs";
 
 #[test]
@@ -80,7 +80,7 @@ fn a_dependency_is_seen_however_it_is_written() {
 }
 
 #[test]
-fn only_kernel_is_unsafe() {
+fn only_the_kernel_crate_is_unsafe() {
     let mut failures = Vec::new();
     for krate in crates().into_iter().filter(|krate| file_name(krate) != "kernel") {
         let roots = ["src/lib.rs", "src/main.rs"].map(|root| krate.join(root));
@@ -112,7 +112,7 @@ fn nothing_is_left_undone_or_skipped() {
 }
 
 #[test]
-fn tests_wait_for_things_and_not_for_time() {
+fn tests_poll_for_conditions_instead_of_sleeping() {
     let folders = crates().into_iter().map(|krate| krate.join("tests"));
     let files: Vec<PathBuf> = folders.flat_map(|folder| rust_files(&folder)).collect();
     let files: Vec<PathBuf> = files.into_iter().filter(|file| !file.ends_with(POLLING)).collect();
@@ -126,7 +126,7 @@ fn no_mode_imports_another() {
     let mut failures = Vec::new();
     for mode in &modes {
         let others: Vec<String> = modes.iter().filter(|it| *it != mode).map(|it| format!("{it}::")).collect();
-        // The kernel's own part of that name is everybody's.
+        // The kernel crate's module of that name is open to all modes.
         let is_kernels = |line: &str| line.contains("portolan_kernel::");
         let imports = |line: &str| !is_kernels(line) && others.iter().any(|other| line.contains(other.as_str()));
         failures.extend(lines_with(&rust_files(&folder.join(mode)), imports));
@@ -137,8 +137,9 @@ fn no_mode_imports_another() {
     assert_none(&failures);
 }
 
-/// Where the name of a mode may stand in code besides its own folder: the registry, the table of flags and fields, the
-/// parts of the kernel of the same name, what compares with kube-proxy's modes, and the sections of scenario files.
+/// Where the name of a mode may appear in code besides its own folder: the registry, the table of flags and fields, the
+/// modules of the kernel crate with the same name, comparisons with kube-proxy's modes, and the sections of scenario
+/// files.
 const MAY_NAME_MODES: [&str; 6] = [
     "crates/config/",
     "crates/kernel/",
@@ -148,7 +149,7 @@ const MAY_NAME_MODES: [&str; 6] = [
     "crates/dataplane/src/lib.rs",
 ];
 
-/// The programs of iptables have the name of a mode.
+/// The iptables programs have the name of a mode.
 const PROGRAMS: &str = "crates/dataplane/src/tables/";
 
 #[test]
@@ -193,7 +194,7 @@ fn a_name_of_a_mode_is_found_in_code() {
 }
 
 #[test]
-fn scenarios_are_many_and_say_what_they_are_about() {
+fn scenarios_are_complete_and_have_a_title_and_prose() {
     let scenarios = Scenario::all(root().join("scenarios")).expect("every scenario can be read");
     let silent = scenarios.iter().filter(|it| it.title.trim().is_empty() || it.prose.trim().is_empty());
     let silent: Vec<String> = silent.map(|it| format!("scenarios/{}.txt needs a title and prose", it.name)).collect();
@@ -202,7 +203,7 @@ fn scenarios_are_many_and_say_what_they_are_about() {
 }
 
 #[test]
-fn documented_commands_can_be_typed() {
+fn documented_commands_can_be_parsed() {
     let mut failures = Vec::new();
     for file in documents() {
         for command in commands(&read(&file)) {
@@ -216,7 +217,7 @@ fn documented_commands_can_be_typed() {
     assert_none(&failures);
 }
 
-/// The lines of code blocks that run `portolan`, joined where they are continued, without redirections and comments.
+/// The lines of code blocks that run `portolan`, with continuations joined, without redirections and comments.
 fn commands(markdown: &str) -> Vec<String> {
     let mut is_code = false;
     let joined = markdown.replace("\\\n", " ");
@@ -243,7 +244,7 @@ fn commands_are_found_in_code_blocks_only() {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     let mut failures = Vec::new();
     for file in documents() {
         let folder = file.parent().expect("a file is in a folder").to_owned();
@@ -253,7 +254,7 @@ fn links_between_documents_lead_somewhere() {
     assert_none(&failures);
 }
 
-/// The files that a page links to; neither other sites nor places within the page.
+/// The files that a page links to, without other sites and anchors.
 fn links(markdown: &str) -> Vec<String> {
     let targets = markdown.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     let files = targets.map(|target| target.split('#').next().unwrap_or(target));
@@ -261,7 +262,7 @@ fn links(markdown: &str) -> Vec<String> {
 }
 
 #[test]
-fn links_to_files_are_told_from_others() {
+fn links_to_files_are_distinguished_from_others() {
     let markdown = "[a](docs/a.md#top) [b](https://example.org/b) [c](#here) ![d](d.svg \"title\")";
     assert_eq!(links(markdown), ["docs/a.md", "d.svg"]);
 }
@@ -275,7 +276,7 @@ fn crates() -> Vec<PathBuf> {
     entries(&root().join("crates")).into_iter().filter(|it| it.is_dir()).collect()
 }
 
-/// Every page of the repository.
+/// Every document of the repository.
 fn documents() -> Vec<PathBuf> {
     files_below(&root()).into_iter().filter(|file| file.extension().is_some_and(|it| it == "md")).collect()
 }
@@ -294,7 +295,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is in a folder; nothing if there is no such folder.
+/// The entries of a folder; none if it does not exist.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("the folder can be read").path()).collect();
@@ -314,7 +315,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|it: char| !it.is_alphanumeric() && it != '_')
 }
 
-/// The lines of code, not of comment, that are so, as `FILE:LINE: TEXT`.
+/// The lines of code, not of comments, that match, as `FILE:LINE: TEXT`.
 fn lines_with(files: &[PathBuf], is_so: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {

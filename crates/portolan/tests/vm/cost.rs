@@ -1,4 +1,4 @@
-//! What one change costs, whatever the number of Services.
+//! The cost of one change, for different numbers of Services.
 
 use portolan_dataplane::Trust;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn put(world: &mut World<'_>, number: usize, first: usize) {
     world.put(service(&format!("service-{number}"), &address(number), None), &endpoints);
 }
 
-/// The middle one of the times of so many changes, each of which replaces one endpoint of one Service.
+/// The median time of a change that replaces one endpoint of one Service.
 fn time_of_a_change(world: &mut World<'_>, services: usize) -> Duration {
     let mut times: Vec<Duration> = (0..CHANGES)
         .map(|change| {
@@ -47,7 +47,7 @@ fn timed_sync(world: &mut World<'_>) -> Duration {
     let World { lab, reconciler, .. } = world;
     lab.host(topology::NODE).run(|| {
         let begin = Instant::now();
-        reconciler.sync(&plan, Trust::Memory).expect("the kernel takes it");
+        reconciler.sync(&plan, Trust::Memory).expect("the kernel accepts it");
         begin.elapsed()
     })
 }

@@ -14,7 +14,7 @@ const WEB: &str = "10.96.0.10:80";
 const NODE_PORT: &str = "192.168.50.1:30080";
 const PER_SECOND: u32 = 20;
 
-/// From each other mode to one that needs the VM and back. The changes among the others run on the host.
+/// From each other mode to one that needs the VM, and back. Changes among the others run on the host.
 fn changes() -> Vec<&'static dyn Mode> {
     let (of_vm, of_host): (Vec<&dyn Mode>, Vec<&dyn Mode>) =
         modes::ALL.iter().copied().partition(|mode| !mode.kernel_modules().is_empty());
@@ -36,7 +36,7 @@ fn shown(node: &Node, words: &str) -> String {
 
 #[test]
 fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
-    // No other test runs meanwhile: a processor that stalls between two hooks lets a packet see half of each mode.
+    // No other test runs meanwhile: on a CPU that stalls between two hooks, a packet can see half of each mode.
     let _alone = lab();
     let mut node = Node::new();
     node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
@@ -63,12 +63,12 @@ fn the_mode_changes_to_ipvs_and_back_without_a_failed_connection() {
     drop(lasting);
 }
 
-/// What IPVS sends to an endpoint passes the output hook, though the packet came from elsewhere.
+/// Packets from IPVS to an endpoint pass the output hook, although they were not sent by the node.
 fn check_firewall(node: &Node) {
     node.nft("add table ip fw");
     node.nft("add chain ip fw out { type filter hook output priority filter ; }");
     node.nft("add rule ip fw out ip saddr 10.244.1.4 tcp dport 8080 drop");
-    let answer = node.ask(&["explain", "10.244.1.4", WEB]);
+    let answer = node.query(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert_eq!(answer.status.code(), Some(1), "{text}");
     assert!(
@@ -87,7 +87,7 @@ fn the_daemon_answers_and_repairs_in_ipvs_mode() {
     node.start_with(&["--proxy-mode", "ipvs", "--ipvs-scheduler", "lc", "--sync-period", "1s"]);
     assert!(node.log().contains("Using ipvs Proxier."), "{}", node.log());
     assert!(shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} lc")));
-    let answer = node.ask(&["explain", "10.244.1.4", WEB]);
+    let answer = node.query(&["explain", "10.244.1.4", WEB]);
     let text = String::from_utf8_lossy(&answer.stdout).into_owned();
     assert!(answer.status.success() && text.contains("virtual server TCP 10.96.0.10:80"), "{text}");
     check_firewall(&node);
@@ -106,7 +106,7 @@ fn the_daemon_answers_and_repairs_in_ipvs_mode() {
 }
 
 #[test]
-fn a_scheduler_that_there_is_not_stops_the_start() {
+fn a_missing_scheduler_stops_the_start() {
     let node = Node::new();
     let answer = node.plainly(&["proxy", "--manifests", "/tmp", "--proxy-mode", "ipvs", "--ipvs-scheduler", "guess"]);
     let text = String::from_utf8_lossy(&answer.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! Endpoints that leave keep their connections and get no new ones.
+//! Removed endpoints keep their connections and get no new ones.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn weights(world: &World<'_>, address: &str) -> Vec<(u32, u32)> {
         .collect()
 }
 
-/// Each old endpoint is replaced by a new one, as a rolling update does, while connections are opened all the time.
+/// Each old endpoint is replaced by a new one, as in a rolling update, while connections are opened all the time.
 #[test]
 fn a_rolling_replacement_fails_no_connection() {
     let lab = lab();
@@ -55,7 +55,7 @@ fn a_rolling_replacement_fails_no_connection() {
     assert!(world.answers(20..=28, WEB).iter().all(|it| NEW.contains(&it.to_string().as_str())));
 
     drop(lasting);
-    // Closed connections are remembered for a while; the time is over for those, too.
+    // Closed connections stay in the table for a while; the timeout applies to them, too.
     let kernel = world.reconciler.kernel_mut();
     kernel.set_limits(Vec::new(), Some(Duration::from_secs(3600)));
     let left = lab.host(topology::NODE).run(|| kernel.reap(Instant::now() + Duration::from_secs(3601))).unwrap();
@@ -66,7 +66,7 @@ fn a_rolling_replacement_fails_no_connection() {
 }
 
 #[test]
-fn an_endpoint_goes_at_once_without_connections_and_may_come_back_with_them() {
+fn an_idle_endpoint_is_removed_at_once_and_a_draining_one_can_return() {
     let lab = lab();
     let mut world = World::new(&lab, "rr");
     world.serve(&OLD);
@@ -75,7 +75,7 @@ fn an_endpoint_goes_at_once_without_connections_and_may_come_back_with_them() {
     world.sync();
     world.put(web(), &OLD[..2]);
     world.sync();
-    assert!(weights(&world, OLD[2]).is_empty(), "nobody uses it");
+    assert!(weights(&world, OLD[2]).is_empty(), "it is idle");
 
     let open: Vec<LongConnection> = (1..=2).map(|client| world.open_from(client, WEB)).collect();
     let used = open.iter().find(|it| endpoint(it.answer()).to_string() == OLD[0]).expect("each has one");
@@ -89,7 +89,7 @@ fn an_endpoint_goes_at_once_without_connections_and_may_come_back_with_them() {
     let node = lab.host(topology::NODE);
     let kernel = world.reconciler.kernel_mut();
     assert_eq!(node.run(|| kernel.reap(Instant::now() + Duration::from_secs(86_400))).unwrap(), 0);
-    assert_eq!(weights(&world, OLD[0]), [(1, 1)], "it is wanted");
+    assert_eq!(weights(&world, OLD[0]), [(1, 1)], "it has weight again");
     drop(open);
     world.remove("web");
     world.sync();

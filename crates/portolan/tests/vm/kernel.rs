@@ -1,4 +1,4 @@
-//! The listeners to IPVS and to the dummy device, with `ipvsadm` and `ip` as witnesses.
+//! The netlink interfaces of IPVS and of the dummy device, compared with `ipvsadm` and `ip`.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn scheduling(scheduler: &str, persistence: Option<u32>) -> Scheduling {
 #[test]
 fn virtual_servers_are_as_ipvsadm_sees_them_and_are_read_back() {
     enter_new_network_namespace().unwrap();
-    // Until there are routes, the kernel calls no address a unicast address.
+    // Without routes, the kernel treats no address as unicast.
     output(&["ip", "link", "set", "lo", "up"]);
     let mut ipvs = Ipvs::open().unwrap().expect("the VM has IPVS");
     assert_eq!(ipvs.version().unwrap(), [1, 2, 1]);

@@ -1,7 +1,7 @@
-//! What the kernel of most machines that build lacks, in a VM that has it: `make test-vm`.
+//! Tests that need kernel modules which most build machines lack, in a VM: `make test-vm`.
 //!
-//! Emulation makes every process that is started slow, so that most tests share one lab, one at a time. Those of the daemon have
-//! labs of their own.
+//! Emulation makes process starts slow, so most tests share one lab, one at a time. Those of the daemon have their own
+//! labs.
 
 mod cost;
 mod daemon;
@@ -36,7 +36,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use portolan_testkit::Lab;
 
-/// One for all tests, and for one at a time. A test that fails leaves it in a state that the next one replaces.
+/// Shared by all tests, one at a time. A failed test leaves a state that the next one replaces.
 fn lab() -> MutexGuard<'static, Lab> {
     static LAB: OnceLock<Mutex<Lab>> = OnceLock::new();
     let lab = LAB.get_or_init(|| Mutex::new(Lab::new().expect("the VM has all that a lab needs")));

@@ -24,7 +24,7 @@ fn the_vm_runs_every_mode() {
     assert!(modes_of_the_vm().count() > 0 && support::folder().exists());
 }
 
-/// One after the other on one node, so that each also replaces what another has left.
+/// One after the other on one node, so that each also replaces the objects of another.
 #[test]
 fn real_packets_go_as_written() {
     let lab = lab();
@@ -35,7 +35,7 @@ fn real_packets_go_as_written() {
         for scenario in scenarios() {
             let wanted = tested.session(&scenario).masquerade_bit;
             if wanted != bit {
-                active.use_settings(&tested.settings(wanted)).expect("the mode takes new settings");
+                active.use_settings(&tested.settings(wanted)).expect("the mode accepts new settings");
                 bit = wanted;
             }
             let outcome = check_steps(&lab, &scenario, tested, &mut *active);
@@ -46,7 +46,7 @@ fn real_packets_go_as_written() {
 }
 
 /// As many as emulation allows.
-const HISTORIES: u32 = 20;
+const HISTORIES: u32 = 10;
 
 #[test]
 fn random_histories_end_up_with_the_plan() {

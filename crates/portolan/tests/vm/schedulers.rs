@@ -1,4 +1,4 @@
-//! What each scheduler does, shown by real connections; and that it can be changed under them.
+//! The behaviour of each scheduler with real connections, and changes of the scheduler.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -39,7 +39,8 @@ fn rr_goes_round() {
     });
 }
 
-/// With a connection to each, whoever loses its own gets the next, wherever a round would be.
+/// With one connection to each, the endpoint that loses its connection gets the next one, regardless of round-robin
+/// order.
 fn fewest_first(world: &World<'_>) {
     let mut open: Vec<LongConnection> = (1..=3).map(|client| world.open_from(client, WEB)).collect();
     assert_eq!(open.iter().map(by).collect::<BTreeSet<_>>().len(), 3, "each has one");
@@ -64,7 +65,7 @@ fn sed_picks_the_one_with_the_shortest_delay() {
 }
 
 #[test]
-fn nq_leaves_nobody_idle() {
+fn nq_leaves_no_endpoint_idle() {
     check("nq", fewest_first);
 }
 
@@ -106,7 +107,7 @@ fn a_service_changes_its_scheduler_without_losing_connections() {
 }
 
 #[test]
-fn a_scheduler_that_there_is_not_is_answered_with_those_that_there_are() {
+fn the_error_for_a_missing_scheduler_lists_the_available_ones() {
     let lab = lab();
     let error = lab.host(topology::NODE).run(|| schedulers("guess")).unwrap_err().to_string();
     assert!(error.contains("\"guess\"") && error.contains("it offers dh, fo, lblc, lblcr, lc, mh, nq"), "{error}");

@@ -1,5 +1,5 @@
-//! What people look at: the views of `ipvsadm`, `ipset`, `ip` and `iptables`, as they know them from kube-proxy. And what
-//! is not ours stays as it is.
+//! The output of `ipvsadm`, `ipset`, `ip` and `iptables`, as operators know it from kube-proxy; and foreign objects
+//! stay.
 
 use portolan_dataplane::peers::cleanup_own;
 use portolan_testkit::{Host, topology};
@@ -47,7 +47,7 @@ const RULES: &str = "\
 -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j ACCEPT
 ";
 
-/// `ipset list -output plain` prints much about each; the name, the type and the members are what counts.
+/// `ipset list -output plain` prints many fields; the name, the type and the members are compared.
 fn filled_sets(text: &str) -> String {
     let sets = text.split("\n\n").filter_map(|block| {
         let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -109,7 +109,7 @@ fn foreign_things(node: &Host) {
 }
 
 #[test]
-fn what_others_have_stays_and_what_is_ours_goes() {
+fn foreign_objects_stay_and_ours_are_removed() {
     let lab = lab();
     let node = lab.host(topology::NODE);
     foreign_things(node);

@@ -1,4 +1,4 @@
-//! A node of the lab in ipvs mode, with Services that a test writes as it goes.
+//! A node of the lab in ipvs mode, with Services that the test changes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Without Services: what another test has left is gone when this returns.
+    /// Without Services: objects of an earlier test are gone when this returns.
     pub(crate) fn new(lab: &'a Lab, scheduler: &str) -> Self {
         let node = lab.host(topology::NODE);
         node.run(|| prepare(&IpvsSettings::default())).expect("the VM can be prepared");
@@ -73,7 +73,7 @@ impl<'a> World<'a> {
         self.snapshot.services.remove(&ServiceName::new("default", name));
     }
 
-    /// No Services from the next sync on.
+    /// The next sync has no Services.
     pub(crate) fn clear(&mut self) {
         self.snapshot.services = Default::default();
     }
@@ -86,7 +86,7 @@ impl<'a> World<'a> {
     pub(crate) fn sync(&mut self) {
         self.planned();
         let Self { lab, reconciler, plan, .. } = self;
-        lab.host(topology::NODE).run(|| reconciler.sync(plan, Trust::Memory)).expect("the kernel takes it");
+        lab.host(topology::NODE).run(|| reconciler.sync(plan, Trust::Memory)).expect("the kernel accepts it");
     }
 
     /// What a tool prints on the node.
@@ -94,7 +94,7 @@ impl<'a> World<'a> {
         self.lab.host(topology::NODE).command(words).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A connection that stays open, from one of the addresses of the outside world.
+    /// A connection that stays open, from an address outside the cluster.
     pub(crate) fn open_from(&self, client: u8, to: &str) -> LongConnection {
         let to = socket(to);
         let source = Source::parse(&format!("192.0.2.{client}"), to.ip()).expect("an address");
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
         opened.unwrap_or_else(|error| panic!("192.0.2.{client} -> {to}: {error}"))
     }
 
-    /// Who answers so many clients, each with a connection that ends before the next begins.
+    /// The answers to so many clients, each with a connection that ends before the next starts.
     pub(crate) fn answers(&self, clients: impl Iterator<Item = u8>, to: &str) -> Vec<IpAddr> {
         clients.map(|client| endpoint(self.open_from(client, to).answer())).collect()
     }

@@ -1,4 +1,4 @@
-//! `docs/metrics.md` lists every metric, and no other.
+//! `docs/metrics.md` lists exactly the existing metrics.
 
 use std::fs;
 use std::path::Path;

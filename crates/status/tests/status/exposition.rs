@@ -14,13 +14,13 @@ use crate::http::get;
 use crate::lint;
 use crate::traffic::{counted, port};
 
-/// Names that kube-proxy gave and that we keep, though they break a convention.
+/// kube-proxy's names that we keep, although they break a convention.
 const INHERITED: &[&str] = &[
     "kubeproxy_sync_proxy_rules_iptables_total: only a counter should end in _total",
     "kubeproxy_sync_proxy_rules_no_local_endpoints_total: only a counter should end in _total",
 ];
 
-/// A page on which every metric has something to say, some of it about objects with impossible names.
+/// A page on which every metric has samples, some of them with impossible object names.
 fn full() -> (Fixture, String) {
     let hostile = ServiceName::new("a\"b\\", "c\nd{e=\"f\"} 1");
     let name = ServicePortName { service: hostile, port: "}".into(), protocol: Protocol::Sctp };
@@ -40,12 +40,12 @@ fn full() -> (Fixture, String) {
         options.read_traffic = Some(Arc::new(move || Ok(sample())));
         options.traffic_limits = TrafficLimits { service_ports: 2, endpoints: 1 };
     });
-    tell_everything(&it);
+    record_everything(&it);
     let page = get(it.metrics(), "/metrics").body;
     (it, page)
 }
 
-fn tell_everything(it: &Fixture) {
+fn record_everything(it: &Fixture) {
     let (status, metrics) = (&it.status, &it.status.metrics);
     let duration = Duration::from_micros(700);
     metrics.changes_received(2, 3);
@@ -77,10 +77,10 @@ fn the_page_keeps_every_rule_of_the_format() {
 }
 
 #[test]
-fn a_page_on_which_nothing_has_happened_keeps_them_too() {
+fn an_initial_page_keeps_them_too() {
     let it = Fixture::new();
     let page = get(it.metrics(), "/metrics").body;
-    // Outside iptables mode, one of them has no series.
+    // Without iptables mode, one of them has no series.
     assert_eq!(lint::problems(&page), INHERITED[1..]);
     for family in ["IPv4", "IPv6"] {
         let line = format!("kubeproxy_sync_proxy_rules_duration_seconds_count{{ip_family=\"{family}\"}} 0\n");
@@ -103,7 +103,7 @@ fn every_registered_metric_is_on_the_full_page() {
 }
 
 #[test]
-fn what_was_told_is_shown() {
+fn recorded_values_are_shown() {
     let (_it, page) = full();
     for line in [
         "kubeproxy_sync_proxy_rules_service_changes_total 2",
@@ -132,7 +132,7 @@ fn what_was_told_is_shown() {
 }
 
 #[test]
-fn a_lost_connection_shows_though_nothing_is_reported() {
+fn a_lost_connection_is_visible_without_an_event() {
     let it = Fixture::new();
     let state = Arc::new(Mutex::new((true, 1)));
     let asked = state.clone();
@@ -158,7 +158,7 @@ fn hostile_names_come_back_as_they_were() {
     assert_eq!(names, ["(others)", "c\nd{e=\"f\"} 1", "web"]);
 }
 
-/// Prometheus' own check, where it is installed (Debian: prometheus). Ours above holds everywhere.
+/// Prometheus' own check, where it is installed (Debian: prometheus). Our own check runs everywhere.
 #[test]
 fn promtool_agrees_where_it_is_present() {
     let (_it, page) = full();
@@ -174,10 +174,10 @@ fn promtool_agrees_where_it_is_present() {
     };
     child.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let is_inherited =
         |line: &&str| INHERITED.iter().any(|it| it.split(':').next().is_some_and(|name| line.starts_with(name)));
-    let others: Vec<&str> = said.lines().filter(|line| !is_inherited(line)).collect();
+    let others: Vec<&str> = printed.lines().filter(|line| !is_inherited(line)).collect();
     assert_eq!(others, Vec::<&str>::new());
-    assert_eq!(said.lines().count(), INHERITED.len(), "{said}");
+    assert_eq!(printed.lines().count(), INHERITED.len(), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! A status with all its servers, and a clock that is moved by hand.
+//! A status with all its servers, and a fake clock.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -42,8 +42,8 @@ impl Fixture {
 pub(crate) fn options(time: &Time) -> Options {
     let build = Build { version: "0.1.0".into(), kubernetes_version: "v1.37.1".into(), mode: "nftables".into() };
     Options {
-        healthz: somewhere(),
-        metrics: somewhere(),
+        healthz: any_port(),
+        metrics: any_port(),
         health_timeout: Duration::from_secs(60),
         build,
         pages: Pages::default(),
@@ -53,7 +53,7 @@ pub(crate) fn options(time: &Time) -> Options {
     }
 }
 
-pub(crate) fn somewhere() -> Listen {
+pub(crate) fn any_port() -> Listen {
     at("127.0.0.1:0")
 }
 
@@ -66,7 +66,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// The thread of the test, and those that it starts from now on, see nothing but a loopback interface.
+/// Moves the thread of the test, and those that it starts from now on, to a namespace with only a loopback interface.
 pub(crate) fn enter_network_of_our_own() {
     enter_new_network_namespace().expect("root may make network namespaces; run this as root");
     let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
@@ -95,13 +95,13 @@ impl Time {
         now.since_start += Duration::from_secs(seconds);
     }
 
-    /// Somebody sets the clock on the wall.
+    /// Sets the wall clock.
     pub(crate) fn set(&self, wall: &str) {
         self.0.lock().unwrap().wall = wall.parse::<Timestamp>().unwrap();
     }
 }
 
-/// One thread for everything that waits, as in the daemon.
+/// One thread for all I/O, as in the daemon.
 pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     _stop: oneshot::Sender<()>,

@@ -17,11 +17,11 @@ fn before_the_first_sync_we_live_but_are_not_ready() {
     assert_eq!(healthz.body, body);
     assert_eq!(get(it.healthz(), "/livez").status, 200);
     it.time.pass(600);
-    assert_eq!(get(it.healthz(), "/livez").status, 200, "nothing can be late that never was in time");
+    assert_eq!(get(it.healthz(), "/livez").status, 200, "the timeout applies after the first sync");
 }
 
 #[test]
-fn a_synced_node_is_healthy_and_says_so_in_kube_proxys_words() {
+fn a_synced_node_is_healthy_in_kube_proxys_format() {
     let it = Fixture::new();
     it.status.sync_queued();
     it.status.synced(&Synced::default());
@@ -51,7 +51,7 @@ fn a_change_that_waits_too_long_makes_us_unhealthy_until_the_next_sync() {
         let reply = get(it.healthz(), page);
         let json = reply.json();
         assert_eq!((reply.status, &json["healthy"]), (503, &json!(false)), "{page}: the oldest change counts");
-        assert_eq!(json["lastUpdated"], "2026-11-01T12:00:00.5Z", "the last time that things were right");
+        assert_eq!(json["lastUpdated"], "2026-11-01T12:00:00.5Z", "the last healthy time");
     }
     it.status.synced(&Synced::default());
     assert_eq!(get(it.healthz(), "/healthz").status, 200);
@@ -72,7 +72,7 @@ fn one_late_family_is_enough() {
 }
 
 #[test]
-fn a_clock_that_is_set_makes_nobody_ill() {
+fn setting_the_wall_clock_does_not_affect_health() {
     let it = Fixture::new();
     it.status.synced(&Synced::default());
     it.status.sync_queued();
@@ -94,7 +94,7 @@ fn a_longer_sync_period_gives_more_time() {
 }
 
 #[test]
-fn a_node_on_its_way_out_gets_no_traffic_but_lives() {
+fn a_terminating_node_is_not_eligible_but_live() {
     let it = Fixture::new();
     it.status.synced(&Synced::default());
     it.status.health.set_node_eligible(false);
@@ -108,7 +108,7 @@ fn a_node_on_its_way_out_gets_no_traffic_but_lives() {
 }
 
 #[test]
-fn any_method_is_answered_and_other_pages_are_not_there() {
+fn any_method_is_answered_and_other_paths_are_not_found() {
     let it = Fixture::new();
     it.status.synced(&Synced::default());
     assert_eq!(request(it.healthz(), "POST", "/healthz", "{}").status, 200);

@@ -1,4 +1,4 @@
-//! Health-check node ports, from a plan to an answer.
+//! Health-check node ports, from the plan to the response.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use portolan_status::Synced;
 use crate::fixture::Fixture;
 use crate::http::{connect, get, request};
 
-/// Services with their health-check port and how many ready endpoints they have here.
+/// Services with their health-check port and the number of ready local endpoints.
 fn planned(services: &[(&str, u16, u8)], served: AddressSelector) -> Plan {
     let addresses: Box<[IpAddr]> = ["127.0.0.1", "127.0.0.5", "::1"].map(|it| it.parse().unwrap()).into();
     let node = Node { name: "here".into(), interface_addresses: addresses, ..Node::default() };
@@ -63,7 +63,7 @@ fn is_open(address: &str) -> bool {
 }
 
 #[test]
-fn a_node_with_local_endpoints_says_how_many() {
+fn the_number_of_local_endpoints_is_reported() {
     let it = Fixture::new();
     it.status.synced(&Synced::default());
     assert!(it.status.follow(&everywhere(&[("web", 31_000, 2)])).is_empty());
@@ -87,7 +87,7 @@ fn each_family_answers_for_itself() {
 }
 
 #[test]
-fn an_unhealthy_proxy_fails_the_check_but_a_node_that_leaves_does_not() {
+fn an_unhealthy_proxy_fails_the_check_but_a_terminating_node_does_not() {
     let it = Fixture::new();
     it.status.synced(&Synced::default());
     it.status.follow(&everywhere(&[("web", 31_000, 1)]));
@@ -127,7 +127,7 @@ fn a_port_that_stays_is_not_opened_again() {
 #[test]
 fn only_the_addresses_of_node_ports_are_used() {
     let it = Fixture::new();
-    // Loopback addresses serve no node ports, so that one of them is not looked for either.
+    // Loopback addresses serve no node ports, so that none is opened there.
     let range = AddressSelector::Range("192.0.2.0/24".parse().unwrap());
     let plan = planned(&[("web", 31_000, 1)], range);
     assert!(it.status.follow(&plan).is_empty());
@@ -154,7 +154,7 @@ fn the_size_of_the_plan_is_shown() {
 }
 
 #[test]
-fn services_that_refuse_for_want_of_local_endpoints_are_counted_by_policy() {
+fn services_without_local_endpoints_are_counted_by_policy() {
     let it = Fixture::new();
     let mut facts = everywhere(&[("web", 31_000, 1), ("api", 31_001, 1)]).facts().clone();
     facts.node = Arc::new(Node { name: "elsewhere".into(), ..Node::default() });
@@ -175,14 +175,14 @@ fn services_that_refuse_for_want_of_local_endpoints_are_counted_by_policy() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_and_tried_again() {
+fn a_port_in_use_is_reported_and_retried() {
     let it = Fixture::new();
     let taken = TcpListener::bind("127.0.0.1:31000").unwrap();
     let plan = everywhere(&[("web", 31_000, 1)]);
     let failures = it.status.follow(&plan);
-    let told: Vec<String> = failures.iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with("opening health check port 0.0.0.0:31000 of Service shop/web: "), "{told:?}");
+    let errors: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("opening health check port 0.0.0.0:31000 of Service shop/web: "), "{errors:?}");
     let page = get(it.metrics(), "/metrics").body;
     assert!(page.contains("portolan_health_check_ports{ip_family=\"IPv4\",state=\"failed\"} 1\n"));
     assert!(page.contains("portolan_health_check_ports{ip_family=\"IPv6\",state=\"open\"} 1\n"));

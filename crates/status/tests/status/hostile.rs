@@ -1,4 +1,4 @@
-//! Clients that mean no good, or do not know better.
+//! Malicious and broken clients.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use crate::fixture::Fixture;
 use crate::http::{connect, get, parse, read_all, send};
 
 #[test]
-fn nonsense_is_refused_and_harms_nobody_else() {
+fn invalid_requests_are_refused_without_effect_on_others() {
     let it = Fixture::new();
     for nonsense in [
         "GET\r\n\r\n".to_owned(),
@@ -23,7 +23,7 @@ fn nonsense_is_refused_and_harms_nobody_else() {
         let mut stream = connect(it.metrics());
         stream.write_all(nonsense.as_bytes()).unwrap();
         let mut reply = Vec::new();
-        // A server that has seen enough may close before it has read everything, which shows as a reset.
+        // A server that refuses early may close before it has read everything, which appears as a reset.
         _ = std::io::Read::read_to_end(&mut stream, &mut reply);
         let reply = String::from_utf8_lossy(&reply);
         let is_refused = reply.is_empty() || (400..=505).contains(&parse(&reply).status);
@@ -52,7 +52,7 @@ fn a_connection_is_for_one_request() {
 }
 
 #[test]
-fn silent_clients_do_not_keep_others_out() {
+fn idle_clients_do_not_block_others() {
     let it = Fixture::new();
     let silent: Vec<TcpStream> = (0..300).map(|_| connect(it.healthz())).collect();
     assert_eq!(get(it.healthz(), "/livez").status, 200);
@@ -62,7 +62,7 @@ fn silent_clients_do_not_keep_others_out() {
 }
 
 #[test]
-fn a_client_that_is_slow_to_ask_is_sent_away() {
+fn a_slow_client_is_disconnected() {
     let it = Fixture::new();
     let mut slow = connect(it.metrics());
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: no").unwrap();

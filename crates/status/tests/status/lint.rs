@@ -1,4 +1,4 @@
-//! What `promtool check metrics` looks for, and what it takes for granted, so that no page depends on its presence.
+//! The checks of `promtool check metrics`, and the syntax that it assumes, so that no test needs promtool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ struct Family {
     samples: usize,
 }
 
-/// Everything that is wrong with a page.
+/// All problems of a page.
 pub(crate) fn problems(page: &str) -> Vec<String> {
     let mut reader = Reader::default();
     page.lines().for_each(|line| reader.line(line));

@@ -1,4 +1,4 @@
-//! The servers, asked over real sockets, each test in a network of its own.
+//! The servers over real sockets, each test in its own network namespace.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod documentation;

@@ -1,10 +1,10 @@
-//! Every metric that kube-proxy has, held against what we have.
+//! Every metric of kube-proxy, compared with ours.
 
 use std::collections::BTreeMap;
 
 use portolan_status::{Build, Clock, Descriptor, Kind, Metrics};
 
-/// What kube-proxy 1.37 registers in nftables mode and in iptables mode: name, type, labels, number of buckets.
+/// The metrics of kube-proxy 1.37 in nftables mode and in iptables mode: name, type, labels, number of buckets.
 const KUBE_PROXY: &[(&str, &str, &[&str], usize)] = &[
     ("sync_proxy_rules_duration_seconds", "histogram", &["ip_family"], 15),
     ("sync_full_proxy_rules_duration_seconds", "histogram", &["ip_family"], 15),
@@ -31,7 +31,7 @@ const KUBE_PROXY: &[(&str, &str, &[&str], usize)] = &[
     ("iptables_localhost_nodeports_accepted_packets_total", "counter", &[], 0),
 ];
 
-/// What kube-proxy has and we have not, and why.
+/// Metrics of kube-proxy that we do not have, and why.
 const NOT_HERE: &[(&str, &str)] = &[
     ("nftables_localhost_nodeport_listeners", "behind an alpha gate that we do not have"),
     ("nftables_localhost_nodeport_listener_creation_failures_total", "behind an alpha gate that we do not have"),
@@ -41,7 +41,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("sync_proxy_rules_winkernel_lb_delete_failures_total", "Windows only"),
 ];
 
-/// What every component of Kubernetes has.
+/// Metrics of every Kubernetes component.
 const GENERIC: &[&str] = &[
     "kubernetes_build_info",
     "kubernetes_feature_enabled",

@@ -1,4 +1,4 @@
-//! The pages of the metrics server, and moving servers.
+//! The pages of the metrics server, and changes of its address.
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ fn configuration_pages_follow_the_configuration() {
 }
 
 #[test]
-fn statusz_says_what_runs_since_when() {
+fn statusz_shows_version_and_start_time() {
     let it = Fixture::new();
     it.time.pass(3 * 3600 + 62);
     it.status.set_build(Build {
@@ -145,7 +145,7 @@ fn the_same_address_again_changes_nothing() {
 }
 
 #[test]
-fn a_port_that_must_open_and_does_not_is_an_error_that_names_it() {
+fn a_required_port_that_cannot_be_opened_is_an_error_with_its_address() {
     enter_network_of_our_own();
     let taken = TcpListener::bind("127.0.0.1:10256").unwrap();
     let (time, runtime) = (Time::default(), Runtime::start());
@@ -157,7 +157,7 @@ fn a_port_that_must_open_and_does_not_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_port_that_may_fail_is_served_once_it_is_free() {
+fn an_optional_port_is_served_once_it_is_free() {
     enter_network_of_our_own();
     let taken = TcpListener::bind("127.0.0.1:10256").unwrap();
     let (time, runtime) = (Time::default(), Runtime::start());

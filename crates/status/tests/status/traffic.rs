@@ -1,4 +1,4 @@
-//! Traffic on `/metrics`: read when asked, not too often, in a bounded number of series.
+//! Traffic on `/metrics`: read on demand, rate limited, in a bounded number of series.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -106,7 +106,7 @@ fn a_cluster_of_any_size_has_a_bounded_number_of_series() {
     let others = "portolan_service_connections_total{namespace=\"(others)\",service=\"(others)\",port=\"(others)\",\
                   protocol=\"(others)\",ip_family=\"(others)\"} ";
     let sum: u64 = (0..9_900).sum();
-    assert_eq!(services[0], format!("{others}{sum}"), "the quietest share a series");
+    assert_eq!(services[0], format!("{others}{sum}"), "the least busy share a series");
     assert_eq!(lines(&it, "portolan_endpoint_bytes_total{").len(), 102);
     let folded =
         ["portolan_traffic_folded{kind=\"endpoint\"} 9949", "portolan_traffic_folded{kind=\"service_port\"} 9899"];
@@ -114,7 +114,7 @@ fn a_cluster_of_any_size_has_a_bounded_number_of_series() {
 }
 
 #[test]
-fn when_reading_fails_the_last_figures_stand() {
+fn after_a_failed_read_the_last_values_are_served() {
     let (read, _) = reader(|time| match time {
         1 => Ok(TrafficSample { services: vec![(port("web"), counted(7))], ..TrafficSample::default() }),
         _ => anyhow::bail!("the kernel does not answer"),
@@ -127,7 +127,7 @@ fn when_reading_fails_the_last_figures_stand() {
 }
 
 #[test]
-fn a_reader_that_panics_spoils_one_page_only() {
+fn a_reader_that_panics_affects_one_page_only() {
     let (read, _) = reader(|time| match time {
         1 => panic!("a bug in the reader"),
         _ => Ok(TrafficSample { services: vec![(port("web"), counted(7))], ..TrafficSample::default() }),
@@ -139,7 +139,7 @@ fn a_reader_that_panics_spoils_one_page_only() {
 }
 
 #[test]
-fn a_slow_reader_keeps_no_other_page_waiting() {
+fn a_slow_reader_does_not_delay_other_pages() {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock().unwrap();
     let (waits, reads) = (gate.clone(), Arc::new(AtomicU64::new(0)));
@@ -156,5 +156,5 @@ fn a_slow_reader_keeps_no_other_page_waiting() {
     assert_eq!(get(address, "/healthz").status, 200);
     drop(closed);
     assert!(scrapes.into_iter().all(|scrape| scrape.join().unwrap() == 200));
-    assert_eq!(reads.load(Ordering::SeqCst), 1, "those who ask at once share one reading");
+    assert_eq!(reads.load(Ordering::SeqCst), 1, "concurrent scrapes share one read");
 }

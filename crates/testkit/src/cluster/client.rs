@@ -1,4 +1,4 @@
-//! A small client of the API server, for tests: objects are JSON, and calls return when the server has answered.
+//! A small API server client for tests: objects are JSON, and calls are synchronous.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,10 +15,10 @@ use super::wire::{Answer, Wire, trusting};
 use crate::error::Error;
 use crate::lab::Lab;
 
-/// So many requests are under way together when many objects are written.
+/// Concurrent requests when many objects are written.
 const TOGETHER: usize = 16;
 
-/// Speaks to the API server from the server's own host, so that it is never cut off.
+/// Connects from the API server's own host, so that it is never cut off.
 pub struct Client {
     lab: Arc<Lab>,
     server: Server,
@@ -37,7 +37,7 @@ struct Request {
 }
 
 impl Client {
-    /// `authority` is the certificate that the server has signed for itself.
+    /// `authority` is the server's self-signed certificate.
     pub(super) fn open(lab: &Arc<Lab>, identity: Identity, authority: &Path) -> Result<Client, Error> {
         let config = trusting(authority).map_err(|reason| Error::Authority { path: authority.to_owned(), reason })?;
         let address = SocketAddr::new(SERVER_ADDRESS.parse().expect("an address"), SERVER_PORT);
@@ -48,7 +48,7 @@ impl Client {
         self.send(request("GET", path, ""))
     }
 
-    /// Creates the object in its own place; Services and Nodes get their status, too.
+    /// Creates the object; Services and Nodes get their status, too.
     pub fn create(&self, object: &Value) -> Result<Value, Error> {
         self.send(request("POST", &folder_of(object), &object.to_string()))
     }
@@ -62,12 +62,12 @@ impl Client {
         self.send(request("DELETE", path, ""))
     }
 
-    /// Takes the place of the object that is there, whatever its version.
+    /// Replaces the existing object, whatever its version.
     pub fn replace(&self, object: &Value) -> Result<Value, Error> {
         self.send(request("PUT", &path_of(object), &object.to_string()))
     }
 
-    /// Writes the object's status, which the server keeps apart from the rest.
+    /// Writes the object's status, which is a subresource.
     pub fn set_status(&self, object: &Value) -> Result<Value, Error> {
         let patch = serde_json::json!({"status": object["status"]});
         self.patch(&format!("{}/status", path_of(object)), &patch)
@@ -86,11 +86,11 @@ impl Client {
         self.send_all(paths.iter().map(|path| request("DELETE", path, "")).collect())
     }
 
-    /// Whether the server reports that it is ready for work.
+    /// Whether the server is ready.
     pub(super) fn is_ready(&self) -> bool {
-        let asked =
+        let request =
             || self.server.dial().and_then(|mut wire| self.server.exchange(&mut wire, &request("GET", "/readyz", "")));
-        self.lab.host(SERVER_HOST).run(asked).is_ok_and(|answer| answer.code == 200 && answer.body == b"ok")
+        self.lab.host(SERVER_HOST).run(request).is_ok_and(|answer| answer.code == 200 && answer.body == b"ok")
     }
 
     fn send(&self, request: Request) -> Result<Value, Error> {
@@ -107,7 +107,7 @@ impl Server {
         Wire::open(&self.config, self.address)
     }
 
-    /// Uses the connection that is there, or opens it.
+    /// Uses the open connection, or opens one.
     fn call(&self, wire: &mut Option<Wire>, request: &Request) -> Result<Value, Error> {
         let what = || format!("{} {}", request.method, request.path);
         let unanswered = |reason: String| Error::Unanswered { what: what(), reason };

@@ -1,28 +1,28 @@
-//! Who speaks to the API server, and the files by which they do.
+//! Identities for the API server, and their kubeconfig files.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// An identity that the API server knows by a token.
+/// An identity with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// May do everything.
     Admin,
-    /// What kube-proxy is in a cluster: nothing but the role `system:node-proxier`, which the server binds by itself.
+    /// kube-proxy in a cluster: only the role `system:node-proxier`, which the server binds by itself.
     KubeProxy,
-    /// Known, and allowed nothing.
-    Nobody,
+    /// Authenticated, without permissions.
+    Unprivileged,
 }
 
 impl Identity {
-    pub(super) const ALL: [Identity; 3] = [Identity::Admin, Identity::KubeProxy, Identity::Nobody];
+    pub(super) const ALL: [Identity; 3] = [Identity::Admin, Identity::KubeProxy, Identity::Unprivileged];
 
     pub(super) fn user(self) -> &'static str {
         match self {
             Identity::Admin => "admin",
             Identity::KubeProxy => "system:kube-proxy",
-            Identity::Nobody => "nobody",
+            Identity::Unprivileged => "unprivileged",
         }
     }
 
@@ -30,7 +30,7 @@ impl Identity {
         match self {
             Identity::Admin => "admin.kubeconfig",
             Identity::KubeProxy => "kube-proxy.kubeconfig",
-            Identity::Nobody => "nobody.kubeconfig",
+            Identity::Unprivileged => "unprivileged.kubeconfig",
         }
     }
 
@@ -38,7 +38,7 @@ impl Identity {
         match self {
             Identity::Admin => "token-of-admin",
             Identity::KubeProxy => "token-of-kube-proxy",
-            Identity::Nobody => "token-of-nobody",
+            Identity::Unprivileged => "token-of-unprivileged",
         }
     }
 
@@ -47,13 +47,13 @@ impl Identity {
     }
 }
 
-/// The server's table of tokens.
+/// The server's token file.
 pub(super) fn tokens() -> String {
     let row = |it: Identity| format!("{},{},{},\"{}\"\n", it.token(), it.user(), it.user(), it.groups());
     Identity::ALL.into_iter().map(row).collect()
 }
 
-/// JSON is YAML, too.
+/// JSON is valid YAML.
 pub(super) fn kubeconfig(identity: Identity, server: &str, authority: &Path) -> Value {
     json!({
         "apiVersion": "v1",

@@ -1,7 +1,7 @@
-//! A real control plane in the lab: etcd, kube-apiserver and, when asked for, kube-controller-manager.
+//! A real control plane in the lab: etcd, kube-apiserver and, optionally, kube-controller-manager.
 //!
-//! It lives on node-b, next to the node under test, so that neither links nor addresses are added to what scenarios are
-//! written against. Certificates and data are thrown away with it.
+//! It runs on node-b, next to the node under test, so that it adds no links and addresses to the topology of the
+//! scenarios. Certificates and data are deleted with it.
 
 mod address;
 mod client;
@@ -34,11 +34,11 @@ use address::{SERVER_ADDRESS, SERVER_HOST};
 use crate::error::Error;
 use crate::lab::Lab;
 
-/// The certificate that the API server signs for itself, in the folder of the control plane.
+/// The API server's self-signed certificate, in the folder of the control plane.
 const AUTHORITY: &str = "certificates/apiserver.crt";
 /// Where ClusterIPs come from.
 pub const SERVICE_RANGES: &str = "10.96.0.0/16,fd00:10:96::/112";
-/// About seven seconds when nothing else runs; a busy machine must not fail what is only late.
+/// About seven seconds on an idle machine; a busy machine must not fail a test that is only slow.
 const READY_WITHIN: Duration = Duration::from_secs(180);
 
 pub struct ControlPlane {
@@ -51,7 +51,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Returns when the API server is ready and the Service `kubernetes`, which it makes for itself, is out of the way.
+    /// Returns when the API server is ready and its own Service `kubernetes` is hidden.
     pub fn start(lab: &Arc<Lab>) -> Result<ControlPlane, Error> {
         let folder = tempfile::tempdir().map_err(|source| Error::Folder { source })?;
         write_credentials(folder.path())?;
@@ -77,12 +77,12 @@ impl ControlPlane {
         &self.client
     }
 
-    /// Puts complete objects into the server's store behind its back; it notices them as it notices any change.
+    /// Writes complete objects directly into the server's store; the server sees them like any other change.
     pub fn store_all(&self, objects: &[Value]) -> Result<(), Error> {
         self.lab.host(SERVER_HOST).run(|| store::store_all(objects))
     }
 
-    /// A client with somebody else's rights.
+    /// A client with another identity.
     pub fn client_of(&self, identity: Identity) -> Result<Client, Error> {
         Client::open(&self.lab, identity, &self.folder.path().join(AUTHORITY))
     }
@@ -91,17 +91,17 @@ impl ControlPlane {
         self.folder.path().join(identity.file())
     }
 
-    /// A place for files that live as long as the control plane.
+    /// A folder for files that live as long as the control plane.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// SIGKILL: connections break, and nobody says goodbye.
+    /// SIGKILL: connections break without notice.
     pub fn kill_api_server(&mut self) {
         self.api_server.take().map(|program| program.end(Signal::KILL));
     }
 
-    /// SIGTERM: the server ends its watches in good order.
+    /// SIGTERM: the server closes its watches.
     pub fn stop_api_server(&mut self) {
         self.api_server.take().map(|program| program.end(Signal::TERM));
     }
@@ -114,7 +114,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// From here on EndpointSlices follow Pods, as in any cluster.
+    /// From now on, EndpointSlices follow Pods, as in a cluster.
     pub fn start_controllers(&mut self) -> Result<(), Error> {
         let kubeconfig = self.kubeconfig(Identity::Admin);
         let mut command = Command::new(kubernetes_program("kube-controller-manager")?);
@@ -126,7 +126,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Whatever is sent between the API server and other hosts is lost from now on, without a word to either side.
+    /// Drops all packets between the API server and other hosts from now on; neither side is notified.
     pub fn cut_off(&self) -> Result<(), Error> {
         let rules = "table inet cut {
             chain input { type filter hook input priority 0; iifname != lo tcp dport 6443 drop; }
@@ -162,8 +162,8 @@ fn start_etcd(lab: &Lab, folder: &Path) -> Result<Program, Error> {
     Program::start(lab.host(SERVER_HOST), "etcd", command, &folder.join("etcd.log"))
 }
 
-/// The server signs its certificate itself and finds it again when it is restarted. Nobody may do anything without a
-/// role, so that a test with the identity of kube-proxy shows that its role is enough.
+/// The server signs its certificate itself and reuses it after a restart. RBAC denies everything without a role, so
+/// that a test with the identity of kube-proxy shows that its role is sufficient.
 fn start_api_server(lab: &Lab, folder: &Path) -> Result<Program, Error> {
     let file = |name: &str| folder.join(name).display().to_string();
     let mut command = Command::new(kubernetes_program("kube-apiserver")?);
@@ -188,9 +188,9 @@ fn start_api_server(lab: &Lab, folder: &Path) -> Result<Program, Error> {
     Program::start(lab.host(SERVER_HOST), "kube-apiserver", command, &folder.join("kube-apiserver.log"))
 }
 
-/// The Service `default/kubernetes` is given to another proxy by its label: no scenario knows of it.
+/// The Service `default/kubernetes` is assigned to another proxy by its label: scenarios do not expect it.
 fn hide_own_service(api_server: &mut Program, client: &Client) -> Result<(), Error> {
-    let patch = json!({"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "nobody"}}});
+    let patch = json!({"metadata": {"labels": {"service.kubernetes.io/service-proxy-name": "another-proxy"}}});
     let hidden = || client.patch("/api/v1/namespaces/default/services/kubernetes", &patch).is_ok();
     api_server.wait_until(READY_WITHIN, hidden)
 }

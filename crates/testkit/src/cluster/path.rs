@@ -1,13 +1,13 @@
-//! Where the API server keeps an object.
+//! API paths of objects.
 
 use serde_json::Value;
 
-/// The address of the object itself.
+/// The path of the object itself.
 pub fn path_of(object: &Value) -> String {
     format!("{}/{}", folder_of(object), text(object, "/metadata/name"))
 }
 
-/// The address of all objects of its kind, in its namespace if it has one.
+/// The path of its collection, in its namespace if it has one.
 pub(super) fn folder_of(object: &Value) -> String {
     let version = text(object, "/apiVersion");
     let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
@@ -37,7 +37,7 @@ fn plural_of(kind: &str) -> &'static str {
         "Deployment" => "deployments",
         "ClusterRole" => "clusterroles",
         "ClusterRoleBinding" => "clusterrolebindings",
-        other => panic!("`{other}` is no kind that the lab's API client knows"),
+        other => panic!("`{other}` is not a kind that the lab's API client supports"),
     }
 }
 

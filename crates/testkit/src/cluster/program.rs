@@ -1,4 +1,4 @@
-//! One program of the control plane: started in a host of the lab, with its output in a file, gone when dropped.
+//! One program of the control plane: started on a host of the lab, with its output in a file, killed when dropped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::lab::Host;
 const SHOWN_LINES: usize = 60;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// A child process. What a proxy said last is shown when the test fails.
+/// A child process. The last output of a proxy is shown when the test fails.
 pub struct Program {
     name: String,
     child: Child,
@@ -22,7 +22,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the command in the host's namespace; everything that it says goes to the end of the log.
+    /// Starts the command in the host's namespace; its output is appended to the log.
     pub fn start(host: &Host, name: &str, mut command: Command, log: &Path) -> Result<Program, Error> {
         let failed = |source| Error::Start { host: host.name(), program: name.to_owned(), source };
         let file = File::options().create(true).append(true).open(log).map_err(failed)?;
@@ -36,13 +36,13 @@ impl Program {
         self.child.id()
     }
 
-    /// Asks it to end, or ends it, and waits until it is gone.
+    /// Sends the signal, and waits until the process has ended.
     pub fn end(mut self, signal: Signal) -> Option<ExitStatus> {
         let _ = kill_process(Pid::from_child(&self.child), signal);
         self.child.wait().ok()
     }
 
-    /// What it has said in all its lives.
+    /// Its output, across restarts.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -51,12 +51,12 @@ impl Program {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Looks until the program is ready; the error says what it said last.
+    /// Polls until the program is ready; the error has its last output.
     pub(super) fn wait_until(&mut self, within: Duration, mut is_ready: impl FnMut() -> bool) -> Result<(), Error> {
         let deadline = Instant::now() + within;
         while !is_ready() {
             if self.has_ended() || Instant::now() > deadline {
-                return Err(Error::NotReady { program: self.name.clone(), said: self.last_words() });
+                return Err(Error::NotReady { program: self.name.clone(), output: self.last_output() });
             }
             thread::sleep(BETWEEN_LOOKS);
         }
@@ -67,7 +67,7 @@ impl Program {
         matches!(self.name.as_str(), "kube-proxy" | "portolan")
     }
 
-    fn last_words(&self) -> String {
+    fn last_output(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
@@ -79,18 +79,18 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() && self.is_proxy() {
-            eprintln!("the last lines of {}:\n{}\n", self.name, self.last_words());
+            eprintln!("the last lines of {}:\n{}\n", self.name, self.last_output());
         }
     }
 }
 
-/// Where a program of Kubernetes is, once `tests/cluster/build` has built it.
+/// The path of a Kubernetes program that `tests/cluster/build` has built.
 pub fn kubernetes_program(name: &str) -> Result<PathBuf, Error> {
     let path = folder().join(name);
     if path.exists() { Ok(path) } else { Err(Error::NotBuilt { path }) }
 }
 
-/// The folder that `tests/cluster/build` fills; it finds the folder by the same rule.
+/// The folder that `tests/cluster/build` fills; the script derives it in the same way.
 fn folder() -> PathBuf {
     let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let in_home = || variable("HOME").unwrap_or_default().join(".cache");

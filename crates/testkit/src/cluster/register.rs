@@ -1,4 +1,4 @@
-//! The lab's hosts as objects of the cluster, and manifests as the API server takes them.
+//! The lab's hosts as objects of the cluster, and manifests as JSON.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::topology::{HOSTS, HostAddresses};
 /// # Panics
 /// When the topology has no such host.
 pub fn node(name: &str) -> Value {
-    let host = crate::topology::by_name(name).unwrap_or_else(|| panic!("`{name}` is no host of the lab"));
+    let host = crate::topology::by_name(name).unwrap_or_else(|| panic!("`{name}` is not a host of the lab"));
     let subnet = if name == "node-a" { 1 } else { 2 };
     let ranges = [format!("10.244.{subnet}.0/24"), format!("fd00:10:244:{subnet}::/64")];
     let address = |address: String| json!({"type": "InternalIP", "address": address});
@@ -23,7 +23,7 @@ pub fn node(name: &str) -> Value {
     })
 }
 
-/// The Pod objects of the lab's pods, each with a label of its own name, and running.
+/// The Pod objects of the lab's pods, each running, and labelled with its name.
 pub fn pods() -> Vec<Value> {
     HOSTS.iter().filter(|host| host.name.starts_with("pod-")).map(pod).collect()
 }

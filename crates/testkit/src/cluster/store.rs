@@ -1,5 +1,5 @@
-//! Objects put straight into etcd, in the form in which the API server keeps them: thousands in a second. By its own
-//! door a server that has tens of thousands of Services takes forty.
+//! Writes objects directly into etcd, in the format of the API server: thousands per second. Through its API, a server
+//! with tens of thousands of Services accepts forty per second.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::error::Error;
 
 const ETCD: &str = "127.0.0.1:2379";
-/// etcd's own limit for the operations of one transaction is 128.
+/// etcd's limit of operations per transaction is 128.
 const PIECE: usize = 100;
 
-/// To be called on the host of etcd.
+/// Call it on the host of etcd.
 pub(super) fn store_all(objects: &[Value]) -> Result<(), Error> {
     objects.chunks(PIECE).try_for_each(store)
 }
@@ -40,7 +40,7 @@ fn put(object: &Value) -> Value {
     json!({"requestPut": {"key": base64(key(object).as_bytes()), "value": base64(object.to_string().as_bytes())}})
 }
 
-/// Where the API server looks for the object.
+/// The API server's key of the object.
 fn key(object: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (name, namespace) = (word(&object["metadata"]["name"]), word(&object["metadata"]["namespace"]));
@@ -73,7 +73,7 @@ mod tests {
     use super::base64;
 
     #[test]
-    fn base64_is_that_of_everybody() {
+    fn base64_matches_the_standard() {
         for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
             assert_eq!(base64(plain.as_bytes()), coded);
         }

@@ -12,8 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// A busy server may take long, but not forever.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A busy server may be slow.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Wire(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
@@ -37,15 +37,15 @@ pub(super) fn trusting(authority: &Path) -> Result<Arc<ClientConfig>, String> {
 
 impl Wire {
     pub(super) fn open(config: &Arc<ClientConfig>, server: SocketAddr) -> io::Result<Wire> {
-        let socket = TcpStream::connect_timeout(&server, PATIENCE)?;
+        let socket = TcpStream::connect_timeout(&server, TIMEOUT)?;
         socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(TIMEOUT))?;
         let name = ServerName::IpAddress(server.ip().into());
         let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
         Ok(Wire(BufReader::new(StreamOwned::new(session, socket))))
     }
 
-    /// Sends a request, whose head has no end yet, and reads the whole answer.
+    /// Sends a request, whose head is not terminated yet, and reads the whole response.
     pub(super) fn exchange(&mut self, head: &str, body: &str) -> io::Result<Answer> {
         let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
         let stream = self.0.get_mut();
@@ -58,7 +58,7 @@ impl Wire {
 fn read_answer(input: &mut impl BufRead) -> io::Result<Answer> {
     let status = read_line(input)?;
     let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let code = code.ok_or_else(|| io::Error::other(format!("{status:?} is no answer")))?;
+    let code = code.ok_or_else(|| io::Error::other(format!("{status:?} is not a response")))?;
     let mut length = Some(0);
     loop {
         let header = read_line(input)?.to_ascii_lowercase();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_answer_is_none() {
+    fn an_incomplete_response_is_an_error() {
         for text in ["", "HTTP/1.1", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "HTTP/1.1 200 OK\r\n"] {
             assert!(read(text).is_err(), "{text:?}");
         }

@@ -25,8 +25,8 @@ const CABLES: &[Cable] = &[
     (("node-b", "veth-b3"), ("pod-b3", "eth0")),
 ];
 
-/// The source hint of the default routes makes node-a speak as its node address also when a program leaves the choice
-/// to the kernel. The client forwards nothing, so what the default route carries to it and is not its own ends there.
+/// The source hint of the default routes makes node-a use its node address when a program leaves the choice to the
+/// kernel. The client forwards nothing, so packets on the default route to other addresses end there.
 const NODE_A: &str = "\
 address add 192.168.50.1/24 dev eth0
 address add fd00:50::1/64 dev eth0 nodad
@@ -40,7 +40,7 @@ route add 10.244.2.0/24 via 192.168.50.2 dev eth0
 route add fd00:10:244:2::/64 via fd00:50::2 dev eth0
 ";
 
-/// The blackholes keep packets to pods that do not exist from travelling between the nodes until their time to live ends.
+/// The blackholes keep packets to pods that do not exist from looping between the nodes until their TTL ends.
 const NODE_B: &str = "\
 address add 192.168.50.2/24 dev eth0
 address add fd00:50::2/64 dev eth0 nodad
@@ -62,8 +62,8 @@ route add local 192.0.2.0/24 dev lo
 route add local 2001:db8:2::/64 dev lo
 ";
 
-/// A new namespace takes some values from the machine, so those that matter are set and not assumed. Without the limits
-/// on ICMP errors, each rejected datagram of a quick series is answered.
+/// A new namespace inherits some values from the machine, so the relevant ones are set. Without the limits on ICMP
+/// errors, each rejected datagram of a burst is answered.
 const SYSCTLS: &[(&str, &str)] = &[
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -72,7 +72,7 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv4/conf/all/accept_redirects", "0"),
     ("ipv4/conf/default/accept_redirects", "0"),
     ("ipv4/icmp_ratelimit", "0"),
-    // The kinds that a second, global limit counts: none, and for IPv6 only a kind that nobody here sends.
+    // The types that a second, global limit counts: none, and for IPv6 only a type that the lab does not send.
     ("ipv4/icmp_ratemask", "0"),
     ("ipv6/conf/all/accept_dad", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
@@ -158,7 +158,7 @@ fn pod_routes(node: &str, subnet: u8) -> String {
     (1..=3).map(route).collect()
 }
 
-/// A pod's own side: one address, and everything else by way of the node.
+/// A pod's own side: one address, and a default route through the node.
 fn pod_addresses(pod: &str) -> String {
     let row = crate::topology::by_name(pod).expect("the pod is a host of the topology");
     let (ipv4, ipv6) = (row.ipv4[0], row.ipv6[0]);

@@ -43,7 +43,7 @@ impl Host {
         })
     }
 
-    /// Runs a command and gives what it prints; a failure carries what it said.
+    /// Runs a command and returns its output; an error has its standard error.
     pub fn command(&self, words: &[&str]) -> Result<String, Error> {
         self.command_with_input(words, "")
     }
@@ -52,8 +52,8 @@ impl Host {
     pub fn command_with_input(&self, words: &[&str], input: &str) -> Result<String, Error> {
         let output = self.run(|| output_of(words, input)).map_err(|error| self.cannot_run(words, &error))?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(self.failed(words, format!("{}: {}", output.status, said.trim())));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(self.failed(words, format!("{}: {}", output.status, stderr.trim())));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
@@ -107,7 +107,7 @@ fn output_of(words: &[&str], input: &str) -> io::Result<Output> {
     })
 }
 
-/// A command may end without reading all of its input; its exit status says whether that was a failure.
+/// A command may end without reading all of its input; its exit status shows whether that was a failure.
 fn feed(stdin: Option<impl Write>, input: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input.as_bytes());

@@ -1,4 +1,4 @@
-//! A steady stream of new connections, to see whether any fails while something changes.
+//! A steady stream of new connections, to detect failures during a change.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use super::Lab;
 
-/// Long enough that a lost packet is sent again and only a lasting failure counts.
+/// Long enough for retransmissions, so that only a lasting failure counts.
 const FAILS_AFTER: Duration = Duration::from_secs(10);
 
-/// Where connections of a load come from and go to.
+/// Source and destination of the connections of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     pub from: &'static str,
     pub to: SocketAddr,
 }
 
-/// A load under way; dropping it ends it.
+/// A running load; dropping it ends it.
 pub struct Load {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     start: Instant,
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub connections: u64,
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl Lab {
-    /// Opens so many connections per second, shared among the streams, until told to stop. Each is opened, answered by
+    /// Opens so many connections per second, shared among the streams, until it is stopped. Each is opened, answered by
     /// a server of the lab and reset.
     pub fn load(&self, streams: &[Stream], per_second: u32) -> Load {
         let shared = Arc::new(Shared::default());
@@ -90,7 +90,7 @@ impl Drop for Load {
 }
 
 impl Shared {
-    /// Connections have their appointed times; a worker that is late makes up for it.
+    /// Connections have scheduled times; a worker that is late catches up.
     fn keep_connecting(&self, stream: Stream, interval: Duration) {
         let mut next = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
@@ -112,11 +112,11 @@ impl Shared {
     }
 }
 
-/// Ended by a reset, so that no port stays taken for a minute.
+/// Ended by a reset, so that no port stays in TIME_WAIT.
 fn connect_once(to: SocketAddr) -> io::Result<()> {
     let mut connection = TcpStream::connect_timeout(&to, FAILS_AFTER)?;
     connection.set_read_timeout(Some(FAILS_AFTER))?;
     let n_bytes = connection.read(&mut [0; 256])?;
     socket2::SockRef::from(&connection).set_linger(Some(Duration::ZERO))?;
-    if n_bytes == 0 { Err(io::Error::other("the server closed without a word")) } else { Ok(()) }
+    if n_bytes == 0 { Err(io::Error::other("the server closed without an answer")) } else { Ok(()) }
 }

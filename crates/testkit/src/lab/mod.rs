@@ -1,7 +1,7 @@
 //! The lab: the hosts of [`crate::topology`] as network namespaces, with servers and probes.
 //!
-//! The namespaces have no names on disk. The lab holds each by a file descriptor, so the kernel takes everything away
-//! when the lab is dropped or the process dies, and any number of labs can live side by side.
+//! The namespaces have no names on disk. The lab holds each by a file descriptor, so the kernel removes everything when
+//! the lab is dropped or the process dies, and any number of labs can run in parallel.
 
 mod build;
 mod conntrack;
@@ -38,8 +38,8 @@ impl Lab {
         Ok(Lab { hosts, servers: Mutex::new(no_servers()?) })
     }
 
-    /// Makes the lab fit for another scenario: no server listens, and node-a tracks no connection. Rules and
-    /// addresses that the caller added stay.
+    /// Prepares the lab for another scenario: no server listens, and node-a tracks no connection. Rules and addresses
+    /// that the caller added stay.
     pub fn reset(&self) -> Result<(), Error> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         mem::replace(&mut *servers, no_servers()?).stop();
@@ -50,10 +50,10 @@ impl Lab {
     /// The host of that name.
     ///
     /// # Panics
-    /// When the topology has no such host: the test is wrong, not the world.
+    /// When the topology has no such host: that is a bug in the test.
     pub fn host(&self, name: &str) -> &Host {
         let host = self.hosts.iter().find(|host| host.name() == name);
-        host.unwrap_or_else(|| panic!("`{name}` is no host of the lab; there are {}", topology::names()))
+        host.unwrap_or_else(|| panic!("`{name}` is not a host of the lab; there are {}", topology::names()))
     }
 
     pub fn host_by_address(&self, address: IpAddr) -> Option<&Host> {

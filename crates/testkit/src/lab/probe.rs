@@ -1,4 +1,4 @@
-//! Probes: real packets from a host of the lab, and what came of them.
+//! Probes: real packets from a host of the lab, and their outcomes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,20 +9,20 @@ use socket2::Socket;
 use super::Lab;
 use crate::packet::{Protocol, Source};
 
-/// What the sender of a packet experienced.
+/// The outcome for the sender of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A server answered; it saw the packet come from `seen_source`.
     Answered { by: String, seen_source: IpAddr, endpoint: SocketAddr },
     /// A reset, or ICMP's "port unreachable".
     Refused,
-    /// Silence.
+    /// No answer.
     TimedOut,
-    /// Anything else, in the kernel's words.
+    /// Anything else, with the kernel's error.
     Failed(String),
 }
 
-/// A server's line: who it is and whom it sees.
+/// A server's line: its own name and the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub by: String,
@@ -31,7 +31,7 @@ pub struct Answer {
     pub endpoint: SocketAddr,
 }
 
-/// The sender's own address and port; the kernel chooses what is left open.
+/// The sender's own address and port; the kernel chooses unset ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Binding {
     pub address: Option<IpAddr>,
@@ -98,7 +98,7 @@ impl Binding {
     }
 }
 
-/// A connection that stays open, to see whether it survives what happens around it.
+/// A connection that stays open, to detect whether it survives.
 pub struct LongConnection {
     socket: Socket,
     protocol: Protocol,
@@ -114,7 +114,7 @@ impl LongConnection {
         Ok(LongConnection { socket, protocol, answer })
     }
 
-    /// What the server said when the connection was opened.
+    /// The server's line when the connection was opened.
     pub fn answer(&self) -> &Answer {
         &self.answer
     }
@@ -134,7 +134,7 @@ impl LongConnection {
 
 impl Answer {
     pub fn parse(line: &str) -> io::Result<Answer> {
-        let not_ours = || io::Error::new(ErrorKind::InvalidData, format!("`{line}` is no answer of a lab server"));
+        let not_ours = || io::Error::new(ErrorKind::InvalidData, format!("`{line}` is not an answer of a lab server"));
         let words: Vec<&str> = line.split_whitespace().collect();
         let [by, seen_source, seen_port, endpoint] = words[..] else {
             return Err(not_ours());
@@ -161,8 +161,8 @@ fn outcome(opened: io::Result<LongConnection>) -> Outcome {
     }
 }
 
-/// When a rule of the output hook drops or rejects the datagram, sending says EPERM at once; the wait for the answer
-/// that follows tells silence from refusal.
+/// When a rule of the output hook drops or rejects the datagram, sending fails with EPERM at once; the wait for the
+/// answer that follows distinguishes silence from refusal.
 fn send_datagram(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
     match socket.send(bytes) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
@@ -170,13 +170,13 @@ fn send_datagram(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A server sends nothing after its line until it is spoken to, so no byte beyond the line is lost.
+/// After its line, a server sends nothing until it receives data, so no byte beyond the line is lost.
 fn read_line(mut socket: &Socket) -> io::Result<String> {
     let mut text = Vec::new();
     let mut buffer = [0; 512];
     while !text.ends_with(b"\n") {
         match socket.read(&mut buffer) {
-            // A read with a time limit is interrupted whenever the process is stopped and continued.
+            // A read with a timeout is interrupted when the process is stopped and continued.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
             Ok(0) => {

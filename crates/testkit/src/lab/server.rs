@@ -22,7 +22,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Servers {
     served: BTreeSet<(SocketAddr, Protocol)>,
     listeners: Vec<JoinHandle<()>>,
-    /// The only writer of the pipe: every server notices when it is closed.
+    /// The only writer of the pipe: closing it stops every server.
     _stop: PipeWriter,
     watcher: Watcher,
 }
@@ -90,7 +90,7 @@ fn spawn(job: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("lab-server".to_owned()).spawn(job)
 }
 
-/// A receive error is news of an earlier reply, such as an ICMP error to it, and no reason to stop.
+/// A receive error is about an earlier reply, such as an ICMP error, and no reason to stop.
 fn answer_datagrams(name: &str, socket: &UdpSocket, stop: &Watcher) {
     let mut buffer = [0; 2048];
     while readable(socket.as_fd(), stop) {
@@ -127,7 +127,7 @@ fn line(name: &str, peer: SocketAddr, local: SocketAddr) -> String {
     format!("{name} {} {} {local}\n", peer.ip(), peer.port())
 }
 
-/// Waits for the socket; false when the lab is gone.
+/// Waits for the socket; false when the lab is dropped.
 fn readable(socket: BorrowedFd<'_>, stop: &Watcher) -> bool {
     let mut watched = [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
     loop {

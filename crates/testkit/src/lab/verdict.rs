@@ -1,4 +1,4 @@
-//! Expectations held against outcomes, in words. Pure: the outcomes come in as arguments.
+//! Compares outcomes with expectations, as text. Pure: outcomes are arguments.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,8 +6,8 @@ use super::Outcome;
 use crate::packet::Expected;
 use crate::topology;
 
-/// Whether every outcome is what the packet's fate leads to; the error says what was expected and what came instead.
-/// Which of several endpoints answers is free, also that only one ever does.
+/// Whether every outcome matches the packet's fate; the error has both. Any of several endpoints may answer, also
+/// always the same one.
 pub fn check(expected: &Expected, source: IpAddr, outcomes: &[Outcome]) -> Result<(), String> {
     if outcomes.is_empty() {
         return Err("no packet was sent".to_owned());
@@ -28,7 +28,7 @@ fn check_one(expected: &Expected, source: IpAddr, outcome: &Outcome) -> Result<(
     }
 }
 
-/// Where node-a is itself the sender, a masqueraded packet may well carry the sender's address.
+/// Where node-a is itself the sender, a masqueraded packet may have the sender's address.
 fn check_source(masquerade: bool, source: IpAddr, seen: IpAddr) -> Result<(), String> {
     match masquerade {
         true if topology::is_node_address(seen) => Ok(()),
@@ -54,7 +54,7 @@ fn happened(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Answered { by, endpoint, .. } => format!("{by} answered as {endpoint}"),
         Outcome::Refused => "the connection was refused".to_owned(),
-        Outcome::TimedOut => "nobody answered".to_owned(),
+        Outcome::TimedOut => "no answer arrived".to_owned(),
         Outcome::Failed(reason) => format!("sending failed: {reason}"),
     }
 }

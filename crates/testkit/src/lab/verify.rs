@@ -1,4 +1,4 @@
-//! Sends the packets of a scenario and compares the outcome with what their lines expect.
+//! Sends the packets of a scenario and compares the outcome with the expected fate.
 
 use std::net::SocketAddr;
 use std::panic;
@@ -11,9 +11,10 @@ use crate::topology;
 
 /// Long, because a loaded machine must not fail a packet that is only late.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Short, because a step with an expected silence lasts this long.
+/// Short, because a step with an expected silence takes this long.
 const SILENT_FOR: Duration = Duration::from_millis(300);
-/// With up to ten endpoints and a fair choice, this many tries for each miss one with a chance below one in a million.
+/// With up to ten endpoints and a fair choice, this many tries per endpoint miss one with a probability below one in a
+/// million.
 const TRIES_PER_ENDPOINT: usize = 16;
 /// A step does not require that every endpoint answers, only that no other does. With session affinity one endpoint gets
 /// all packets of a client, so that more tries would show nothing new.
@@ -90,8 +91,8 @@ fn expects_silence(packet: &PacketLine) -> bool {
     matches!(visible(packet), Expected::Drop(_))
 }
 
-/// What the sender can see of a fate: a packet that passes reaches its destination as it came, or no host. SCTP ignores
-/// "port unreachable" (RFC 9260, section 10), so that its refusals look like silence.
+/// The part of a fate that the sender can observe: a packet that passes reaches its destination unchanged, or no host.
+/// SCTP ignores "port unreachable" (RFC 9260, section 10), so that its refusals look like silence.
 fn visible(packet: &PacketLine) -> Expected {
     match &packet.expected {
         Expected::Reject(reason) if packet.protocol == Protocol::Sctp => Expected::Drop(reason.clone()),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use portolan_testkit::{Lab, Load, Protocol, Stream};
 
 const SERVED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(10, 244, 1, 2)), 8080);
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn lab() -> Lab {
     let lab = Lab::new().unwrap_or_else(|error| panic!("{error}"));
@@ -18,7 +18,7 @@ fn lab() -> Lab {
 fn wait_for_more(load: &Load) {
     let (before, start) = (load.opened(), Instant::now());
     while load.opened() < before + 100 {
-        assert!(start.elapsed() < PATIENCE, "no more connections were opened");
+        assert!(start.elapsed() < TIMEOUT, "no more connections were opened");
         thread::yield_now();
     }
 }

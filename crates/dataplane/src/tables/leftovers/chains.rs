@@ -49,7 +49,7 @@ const NAT_CHAINS: [&str; 12] = [
     "KUBE-NODE-PORT",
     "KUBE-LOAD-BALANCER",
     "KUBE-FIRE-WALL",
-    // Of userspace mode, ours and that of kube-proxy before 1.26.
+    // userspace mode, ours and that of kube-proxy before 1.26.
     "KUBE-PORTALS-CONTAINER",
     "KUBE-NODEPORT-CONTAINER",
     "KUBE-PORTALS-HOST",
@@ -66,11 +66,11 @@ const FILTER_CHAINS: [&str; 12] = [
     "KUBE-SOURCE-RANGES-FIREWALL",
     "KUBE-IPVS-FILTER",
     "KUBE-IPVS-OUT-FILTER",
-    // Of our own modes alone.
+    // Only in our own modes.
     "KUBE-CLUSTER-IPS",
     "KUBE-NODEPORTS-REFUSED",
 ];
-/// The last two are of our own ipvs mode.
+/// The last two belong to our own ipvs mode.
 const MANGLE_CHAINS: [&str; 3] = ["KUBE-PROXY-CANARY", "KUBE-PROXY-FIREWALL", "KUBE-SOURCE-RANGES-FIREWALL"];
 /// Chains of single Services and endpoints, all in the table nat; `KUBE-XLB-` is from before Kubernetes 1.24.
 const NAT_PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];

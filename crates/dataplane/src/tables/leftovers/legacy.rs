@@ -68,8 +68,8 @@ fn run(family: Family, what: &str, flags: &[&str], input: &str) -> Outcome<Strin
     };
     let output = output.map_err(|error| RemovalError::new(format!("running {program}"), error))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        return Err(RemovalError::new(format!("running {program}"), format!("{}: {said}", output.status)));
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(RemovalError::new(format!("running {program}"), format!("{}: {message}", output.status)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,4 +1,4 @@
-//! A kernel that is nearly full of pairs, and one that begins to count anew.
+//! A kernel that is nearly full of pairs, and one that restarts its counters.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use portolan_kernel::nftables::Count;
 use portolan_model::Protocol;
 use portolan_plan::{Plan, Reason, Refusal};
 
-/// Counts what it is told to have counted.
+/// Returns the counters that the test has set.
 struct Memory(Counts);
 
 impl CountTraffic for Memory {
@@ -48,7 +48,7 @@ fn only_pairs_that_were_idle_make_room() {
 }
 
 #[test]
-fn a_counter_that_begins_anew_does_not_count_down() {
+fn a_counter_that_restarts_does_not_decrease_the_total() {
     let refusal = (portolan_model::Family::V4, Refusal::Drop(Reason::NoLocalEndpoints));
     let mut kernel = Memory(Counts { capacity: 100, ..Counts::default() });
     let mut traffic = Traffic::new();

@@ -1,4 +1,4 @@
-//! What the kernel counts of real packets, and what becomes of the numbers when things change.
+//! Counters of real packets, and their totals after changes.
 
 mod crowd;
 mod node;
@@ -21,10 +21,10 @@ fn counting() -> Node {
     Node::new(MODE())
 }
 
-/// Some datagrams of one flow, and what they must have counted to.
+/// Some datagrams of one flow, and the expected counters.
 fn exchange_datagrams(node: &Node, from: &str, to: &str, times: u64, headers: u64) -> Usage {
     let flow = node.connect(from, to, Protocol::Udp);
-    // Opening says hello, too; answers are all alike.
+    // Opening sends a datagram, too; all answers have the same length.
     let answers: Vec<usize> = (1..times).map(|_| flow.exchange(b"hello").expect("an answer").len()).collect();
     let length = answers[0] as u64;
     Usage {
@@ -40,10 +40,10 @@ fn every_flow_packet_and_byte_is_counted() {
     node.put("web", "10.96.0.10", Protocol::Udp, &["10.244.1.3:8080", "10.244.2.2:8080"]);
     let flows: Vec<Usage> = (0..20).map(|_| exchange_datagrams(&node, "pod-a1", VIP, 5, HEADERS)).collect();
     let web = of(&node.read(), "web");
-    // The server's line names the client's port, so that answers of two flows may differ in length.
+    // The server's line contains the client's port, so that answers of two flows may differ in length.
     assert_eq!(web.total, sum(flows.iter()));
     assert_eq!(sum(web.endpoints.values()), web.total);
-    assert_eq!(web.endpoints.len(), 2, "twenty flows leave no endpoint out but once in 500,000 times");
+    assert_eq!(web.endpoints.len(), 2, "twenty flows miss an endpoint once in 500,000 runs");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn ipv6_is_counted_the_same() {
     assert_eq!(of(&node.read(), "web").total, expected);
 }
 
-/// The node's own packets to itself pass the hooks twice, and what ends on the node never leaves it.
+/// The node's own packets to itself pass the hooks twice, and packets that end on the node never leave it.
 #[test]
 fn an_endpoint_on_the_node_itself_is_counted_once() {
     let mut node = counting();
@@ -66,7 +66,7 @@ fn an_endpoint_on_the_node_itself_is_counted_once() {
     }
 }
 
-/// Connection tracking has counters of its own, one for each connection: an independent witness.
+/// Connection tracking has its own counters for each connection: an independent reference.
 #[test]
 fn tcp_is_counted_as_connection_tracking_accounts_for_it() {
     let mut node = counting();
@@ -124,7 +124,7 @@ fn refusals_are_counted_by_reason() {
     assert!(sample.services.is_empty(), "{sample:?}");
 }
 
-/// One datagram from a socket of its own.
+/// One datagram from a new socket.
 fn send(to: &str) {
     let to: SocketAddr = to.parse().expect("an address");
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -155,7 +155,7 @@ fn an_endpoint_that_leaves_stays_in_the_total_and_leaves_the_kernel() {
     let sample = node.read_until("the kernel forgets the pair", |sample| sample.pairs == 0);
     assert_eq!((of(&sample, "web").total, of(&sample, "web").endpoints.len()), (before, 0));
     assert!(!node.command(&["nft", "list", "table", "ip", "portolan"]).contains("counter packets 5"));
-    // The number goes on from there, also when the endpoint comes back and the kernel counts it anew.
+    // The total continues from there, also when the endpoint returns and the kernel restarts its counter.
     node.put("web", "10.96.0.10", Protocol::Udp, &["10.244.1.3:8080"]);
     let more = exchange_datagrams(&node, "pod-a1", VIP, 2, HEADERS);
     let web = of(&node.read(), "web");
@@ -163,7 +163,7 @@ fn an_endpoint_that_leaves_stays_in_the_total_and_leaves_the_kernel() {
     assert_eq!(web.endpoints.values().copied().collect::<Vec<_>>(), [more]);
 }
 
-/// A node of a version that did not count, with a connection that is in use: it goes on, and is counted from then on.
+/// A node of a version without counters, with a connection in use: it continues, and is counted from then on.
 #[test]
 fn counting_begins_and_ends_without_losing_a_connection() {
     let mut node = Node::new(MODE().without_traffic_counters());

@@ -1,4 +1,4 @@
-//! A lab whose node counts, with Services made in a line each.
+//! A lab whose node has counters, and one-line helpers to create Services.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use portolan_testkit::{Lab, LongConnection, Protocol as WireProtocol, Source, to
 
 use crate::poll::until;
 
-/// Long, because a loaded machine must not fail what is only late.
+/// Long, because a loaded machine must not fail a test that is only slow.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) struct Node {
@@ -57,10 +57,10 @@ impl Node {
         let ranges = ["10.244.0.0/16", "fd00:10:244::/48"].map(|range| range.parse().expect("a range"));
         let config = PlanConfig { detect_local: DetectLocal::ClusterRange(ranges.into()), ..PlanConfig::default() };
         self.plan = plan(&self.snapshot, &self.plan, &config);
-        self.reconciler.sync(&self.plan, Trust::Memory).expect("the kernel takes it")
+        self.reconciler.sync(&self.plan, Trust::Memory).expect("the kernel accepts it")
     }
 
-    /// As another process would find the node.
+    /// As after a restart of the daemon.
     pub(crate) fn restart(&mut self, mode: Nftables) -> SyncReport {
         self.reconciler = open(&self.lab, mode);
         self.traffic = Traffic::new();
@@ -75,7 +75,7 @@ impl Node {
         self.traffic.read(self.reconciler.kernel_mut(), &self.plan).expect("the counters can be read").clone()
     }
 
-    /// Reads until the sample is as wanted: the last packet of an exchange may still be on its way.
+    /// Reads until the sample matches: the last packet of an exchange may still be in flight.
     pub(crate) fn read_until(&mut self, what: &str, is_right: impl Fn(&TrafficSample) -> bool) -> TrafficSample {
         let mut sample = TrafficSample::default();
         until(what, || {

@@ -1,4 +1,4 @@
-//! The variables that kubelet would give.
+//! The variables that kubelet sets.
 
 use portolan_dns::environment::variables;
 
@@ -81,7 +81,7 @@ fn all_forms_for_the_services_of_the_namespace() {
 }
 
 #[test]
-fn the_api_server_is_always_told_of() {
+fn the_api_server_is_always_included() {
     assert_eq!(shown("shop", false), API_SERVER);
     assert_eq!(shown("nowhere", true), API_SERVER);
     assert_eq!(shown("own", false), API_SERVER);

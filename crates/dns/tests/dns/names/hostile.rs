@@ -1,4 +1,4 @@
-//! Messages that somebody made up: whatever arrives, nothing panics, and what is answered is an answer.
+//! Malformed messages: nothing panics, and every response is valid.
 
 use portolan_dns::answer::answer;
 use portolan_dns::wire::{Builder, HEADER, Query, Reply};
@@ -6,7 +6,7 @@ use portolan_dns::zone::{Pods, Zone, ZoneConfig};
 
 use super::support::{config, question, zone_with};
 
-/// Messages to start from: questions, answers, and what once was found wanting.
+/// Messages to start from: queries, responses, and inputs of earlier bugs.
 const CORPUS: &[&[u8]] = &[
     b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x02db\x04shop\x03svc\x07cluster\x05local\x00\x00\x01\x00\x01",
     b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01\x04_sql\x04_tcp\x02db\x04shop\x03svc\x07cluster\x05local\x00\x00\x21\x00\x01\
@@ -20,10 +20,10 @@ const CORPUS: &[&[u8]] = &[
     b"\x12\x34\x01\x00\x00\x01\xff\xff\xff\xff\xff\xff\x00\x00\x10\x00\x01",
 ];
 
-/// Dice that fall the same way for the same seed.
-struct Dice(u64);
+/// A random generator with a fixed seed.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn roll(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -37,36 +37,36 @@ impl Dice {
     }
 }
 
-/// A message of the corpus, changed in some places; sometimes two of them in one, sometimes mere noise.
-fn message(dice: &mut Dice, into: &mut Vec<u8>) {
+/// A message of the corpus, changed in some places; sometimes two of them joined, sometimes random bytes.
+fn message(random: &mut Random, into: &mut Vec<u8>) {
     into.clear();
-    if dice.roll(16) == 0 {
-        (0..dice.roll(600)).for_each(|_| into.push(dice.byte()));
+    if random.roll(16) == 0 {
+        (0..random.roll(600)).for_each(|_| into.push(random.byte()));
         return;
     }
-    into.extend_from_slice(CORPUS[dice.roll(CORPUS.len())]);
-    for _ in 0..dice.roll(6) {
-        let place = dice.roll(into.len());
-        match dice.roll(5) {
-            0 if place < into.len() => into[place] = dice.byte(),
-            1 => into.insert(place, dice.byte()),
+    into.extend_from_slice(CORPUS[random.roll(CORPUS.len())]);
+    for _ in 0..random.roll(6) {
+        let place = random.roll(into.len());
+        match random.roll(5) {
+            0 if place < into.len() => into[place] = random.byte(),
+            1 => into.insert(place, random.byte()),
             2 if place < into.len() => drop(into.remove(place)),
             3 => into.truncate(place.max(1)),
             _ => {
-                let other = CORPUS[dice.roll(CORPUS.len())];
-                into.extend_from_slice(&other[dice.roll(other.len())..]);
+                let other = CORPUS[random.roll(CORPUS.len())];
+                into.extend_from_slice(&other[random.roll(other.len())..]);
             }
         }
     }
 }
 
-/// One message through the parser and the answer builder. What came out must be readable as an answer.
-fn attempt(zone: &Zone, message: &[u8], dice: &mut Dice, out: &mut Vec<u8>) -> bool {
-    _ = Reply::parse(message, 0x1234, message.get(HEADER..HEADER + 9 + dice.roll(40)).unwrap_or_default());
+/// One message through the parser and the answer builder. The output must be a valid response.
+fn attempt(zone: &Zone, message: &[u8], random: &mut Random, out: &mut Vec<u8>) -> bool {
+    _ = Reply::parse(message, 0x1234, message.get(HEADER..HEADER + 9 + random.roll(40)).unwrap_or_default());
     let Ok(query) = Query::parse(message) else { return false };
-    let limit = query.limit(512 + dice.roll(2048));
+    let limit = query.limit(512 + random.roll(2048));
     let mut builder = Builder::new(&query, limit, out);
-    answer(zone, &query.name, query.kind, dice.roll(1000) as u32, &mut builder);
+    answer(zone, &query.name, query.kind, random.roll(1000) as u32, &mut builder);
     builder.finish();
     assert!(out.len() <= limit, "{} octets for {message:?}", out.len());
     let reply = Reply::parse(out, query.id, query.question());
@@ -76,14 +76,14 @@ fn attempt(zone: &Zone, message: &[u8], dice: &mut Dice, out: &mut Vec<u8>) -> b
 
 /// A few by default; `FUZZ_INPUTS=10000000` for `make fuzz`.
 #[test]
-fn made_up_messages_do_no_harm() {
+fn generated_messages_do_no_harm() {
     let inputs: u64 = std::env::var("FUZZ_INPUTS").ok().and_then(|it| it.parse().ok()).unwrap_or(20_000);
     let seed = std::env::var("FUZZ_SEED").ok().and_then(|it| it.parse().ok()).unwrap_or(0x9e37_79b9_7f4a_7c15);
     let zone = zone_with(ZoneConfig { pods: Pods::Insecure, ..config() });
-    let (mut dice, mut input, mut out, mut questions) = (Dice(seed), Vec::new(), Vec::new(), 0u64);
+    let (mut random, mut input, mut out, mut questions) = (Random(seed), Vec::new(), Vec::new(), 0u64);
     for _ in 0..inputs {
-        message(&mut dice, &mut input);
-        questions += u64::from(attempt(&zone, &input, &mut dice, &mut out));
+        message(&mut random, &mut input);
+        questions += u64::from(attempt(&zone, &input, &mut random, &mut out));
     }
     println!("{inputs} messages, {questions} of them questions");
     assert!(questions > inputs / 20, "only {questions} of {inputs} were questions");
@@ -95,7 +95,7 @@ fn every_message_of_the_corpus_and_every_part_of_one_is_harmless() {
     let long = question(&[&[63u8][..], &[b'x'; 63]].concat().repeat(3).into_iter().chain([0]).collect::<Vec<u8>>(), 16);
     for message in CORPUS.iter().copied().chain([&long[..]]) {
         for length in 0..=message.len() {
-            attempt(&zone, &message[..length], &mut Dice(1), &mut Vec::new());
+            attempt(&zone, &message[..length], &mut Random(1), &mut Vec::new());
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Each row of the table that `dig` is asked in the program's own tests, asked without a server.
+//! Each row of the table that the program's own tests query with `dig`, queried without a server.
 
 use portolan_dns::answer::Outcome;
 use portolan_dns::wire::kind;
 
-use super::support::{ask, config, shown, zone_with};
+use super::support::{config, query, shown, zone_with};
 
 const TABLE: &str = include_str!("specification.txt");
 
@@ -30,15 +30,15 @@ fn every_row_of_the_table_holds() {
     let mut failures = Vec::new();
     let rows = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     for row in rows.map(|row| row.replace("ZONE", "cluster.local")) {
-        let (asked, expected) = row.split_once(" | ").unwrap();
-        let (name, kind) = asked.split_once(' ').unwrap();
-        // Transfers are refused by the server before anybody looks at the zone.
+        let (queries, expected) = row.split_once(" | ").unwrap();
+        let (name, kind) = queries.split_once(' ').unwrap();
+        // The server refuses transfers before it looks at the zone.
         if kind == "AXFR" {
             continue;
         }
-        let (outcome, reply) = ask(&zone, name, kind_of(kind));
+        let (outcome, reply) = query(&zone, name, kind_of(kind));
         if shown(&reply) != expected || matches!(outcome, Outcome::Forward) {
-            failures.push(format!("{asked}\n  expected {expected}\n  answered {} ({outcome:?})", shown(&reply)));
+            failures.push(format!("{queries}\n  expected {expected}\n  answered {} ({outcome:?})", shown(&reply)));
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));

@@ -1,4 +1,4 @@
-//! Asking a zone, and showing what it says.
+//! Queries a zone, and prints its answers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -40,11 +40,11 @@ pub(crate) fn question(name: &[u8], kind: u16) -> Vec<u8> {
     message
 }
 
-pub(crate) fn ask(zone: &Zone, name: &str, kind: u16) -> (Outcome, Reply) {
-    ask_within(zone, name, kind, 65_535, 0)
+pub(crate) fn query(zone: &Zone, name: &str, kind: u16) -> (Outcome, Reply) {
+    query_within(zone, name, kind, 65_535, 0)
 }
 
-pub(crate) fn ask_within(zone: &Zone, name: &str, kind: u16, limit: usize, turn: u32) -> (Outcome, Reply) {
+pub(crate) fn query_within(zone: &Zone, name: &str, kind: u16, limit: usize, turn: u32) -> (Outcome, Reply) {
     let name = Name::from_text(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     let message = question(name.as_bytes(), kind);
     let query = Query::parse(&message).unwrap_or_else(|error| panic!("{name}: {error:?}"));

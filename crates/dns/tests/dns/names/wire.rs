@@ -1,4 +1,4 @@
-//! Messages that are not what they seem.
+//! Invalid and unusual messages.
 
 use portolan_dns::wire::{Builder, Data, HEADER, Name, NameError, Query, Rcode, Reply, ReplyError, Section, kind};
 use portolan_dns::wire::{Edns, Unanswerable};
@@ -11,7 +11,7 @@ fn error(message: &[u8]) -> Option<Rcode> {
     match Query::parse(message) {
         Err(Unanswerable::Error { rcode, .. }) => Some(rcode),
         Err(Unanswerable::Ignored) => None,
-        Ok(_) => panic!("it was taken for a question: {message:?}"),
+        Ok(_) => panic!("it was parsed as a query: {message:?}"),
     }
 }
 
@@ -31,7 +31,7 @@ fn a_question_is_read_in_any_case_and_kept_in_its_own() {
 }
 
 #[test]
-fn what_is_no_question_is_told_or_left_alone() {
+fn an_invalid_query_gets_an_error_or_no_answer() {
     assert_eq!(error(&[]), None);
     assert_eq!(error(&[0; 11]), None);
     assert_eq!(error(&changed(2, 0x80)), None, "an answer");
@@ -42,7 +42,7 @@ fn what_is_no_question_is_told_or_left_alone() {
     assert_eq!(error(&changed(11, 255)), Some(Rcode::FORMAT_ERROR), "many records that are not there");
     assert_eq!(error(&changed(12, 0xc0)), Some(Rcode::FORMAT_ERROR), "a compressed question");
     assert_eq!(error(&changed(12, 0x40)), Some(Rcode::FORMAT_ERROR), "a label of another kind");
-    assert_eq!(error(&changed(12, 63)), Some(Rcode::FORMAT_ERROR), "a label that goes on and on");
+    assert_eq!(error(&changed(12, 63)), Some(Rcode::FORMAT_ERROR), "a label without an end");
     let message = question(WWW, kind::A);
     for length in HEADER..message.len() {
         assert_eq!(error(&message[..length]), Some(Rcode::FORMAT_ERROR), "{length} octets");
@@ -57,13 +57,13 @@ fn with_opt(opt: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn edns_says_how_much_the_client_can_take() {
+fn edns_limits_the_size_of_the_answer() {
     let message = with_opt(&[0, 0, 41, 0x10, 0, 0, 0, 0x80, 0, 0, 0]);
     let query = Query::parse(&message).unwrap();
     assert_eq!(query.edns, Some(Edns { size: 4096, version: 0, wants_dnssec: true }));
     assert_eq!(query.limit(1232), 1232);
     let message = with_opt(&[0, 0, 41, 0, 1, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(Query::parse(&message).unwrap().limit(1232), 512, "less than everybody can take");
+    assert_eq!(Query::parse(&message).unwrap().limit(1232), 512, "less than the minimum of 512");
     assert_eq!(error(&with_opt(&[0, 0, 41, 0x10, 0, 0, 1, 0, 0, 0, 0])), Some(Rcode::BAD_VERSION));
     assert_eq!(error(&with_opt(&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 9])), Some(Rcode::FORMAT_ERROR));
     assert_eq!(error(&with_opt(&[1, b'x', 0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0])), Some(Rcode::FORMAT_ERROR));

@@ -1,4 +1,4 @@
-//! What a zone says beyond the table, and how it follows the facts.
+//! Answers of a zone beyond the table, and how it follows the facts.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use portolan_dns::answer::Outcome;
 use portolan_dns::wire::{Name, kind};
 use portolan_dns::zone::{Pods, Zone, ZoneConfig};
 
-use super::support::{CLUSTER, ask, ask_within, config, shown, snapshot, zone_with};
+use super::support::{CLUSTER, config, query, query_within, shown, snapshot, zone_with};
 
 #[test]
 fn an_alias_leads_out_of_the_cluster() {
-    let (outcome, reply) = ask(&zone_with(config()), "search-engine.default.svc.cluster.local", kind::A);
+    let (outcome, reply) = query(&zone_with(config()), "search-engine.default.svc.cluster.local", kind::A);
     assert_eq!(outcome, Outcome::Alias(Box::new(Name::from_text("google.example").unwrap())));
     assert_eq!(shown(&reply), "NOERROR search-engine.default.svc.cluster.local. CNAME google.example.");
 }
 
 #[test]
 fn an_alias_of_itself_is_a_failure_and_no_endless_answer() {
-    let (outcome, reply) = ask(&zone_with(config()), "ring.default.svc.cluster.local", kind::A);
+    let (outcome, reply) = query(&zone_with(config()), "ring.default.svc.cluster.local", kind::A);
     assert_eq!((outcome, reply.rcode().name()), (Outcome::Done, "SERVFAIL"));
 }
 
 #[test]
-fn names_of_pods_are_as_the_operator_wants() {
+fn names_of_pods_follow_the_setting() {
     let cases = [
         (Pods::Disabled, "10-244-6-1.shop.pod.cluster.local", "NXDOMAIN"),
         (Pods::Insecure, "10-244-6-1.shop.pod.cluster.local", "NOERROR"),
@@ -35,59 +35,60 @@ fn names_of_pods_are_as_the_operator_wants() {
         (Pods::Verified, "1-2-3-4.shop.pod.cluster.local", "NXDOMAIN"),
     ];
     for (pods, name, status) in cases {
-        let (_, reply) = ask(&zone_with(ZoneConfig { pods, ..config() }), name, kind::A);
+        let (_, reply) = query(&zone_with(ZoneConfig { pods, ..config() }), name, kind::A);
         assert_eq!(reply.rcode().name(), status, "{pods:?} {name}");
         assert_eq!(reply.answers.len(), usize::from(status == "NOERROR"), "{pods:?} {name}");
     }
 }
 
 #[test]
-fn a_service_without_endpoints_has_no_name_if_that_is_asked_for() {
+fn a_service_without_endpoints_has_no_name_if_so_configured() {
     let zone = zone_with(ZoneConfig { ignore_empty: true, ..config() });
     for (name, status) in [("lonely.shop", "NXDOMAIN"), ("hello-service.default", "NOERROR")] {
-        let (_, reply) = ask(&zone, &format!("{name}.svc.cluster.local"), kind::A);
+        let (_, reply) = query(&zone, &format!("{name}.svc.cluster.local"), kind::A);
         assert_eq!(reply.rcode().name(), status, "{name}");
     }
 }
 
 #[test]
-fn the_time_to_live_is_the_operators_but_the_versions() {
+fn the_ttl_is_configurable_except_for_the_version() {
     let zone = zone_with(ZoneConfig { ttl: 30, ..config() });
-    assert_eq!(ask(&zone, "db.shop.svc.cluster.local", kind::A).1.answers[0].ttl, 30);
-    assert_eq!(ask(&zone, "foo.cluster.local", kind::A).1.authorities[0].ttl, 30);
-    assert_eq!(ask(&zone, "dns-version.cluster.local", kind::TXT).1.answers[0].ttl, 28_800);
+    assert_eq!(query(&zone, "db.shop.svc.cluster.local", kind::A).1.answers[0].ttl, 30);
+    assert_eq!(query(&zone, "foo.cluster.local", kind::A).1.authorities[0].ttl, 30);
+    assert_eq!(query(&zone, "dns-version.cluster.local", kind::TXT).1.answers[0].ttl, 28_800);
     let zone = zone_with(ZoneConfig { ttl: 3600, ..config() });
-    assert_eq!(ask(&zone, "foo.cluster.local", kind::A).1.authorities[0].ttl, 300);
+    assert_eq!(query(&zone, "foo.cluster.local", kind::A).1.authorities[0].ttl, 300);
 }
 
 #[test]
 fn endpoints_take_turns() {
     let zone = zone_with(config());
-    let first = |turn| ask_within(&zone, "db.shop.svc.cluster.local", kind::A, 65_535, turn).1.answers[0].data.clone();
+    let first =
+        |turn| query_within(&zone, "db.shop.svc.cluster.local", kind::A, 65_535, turn).1.answers[0].data.clone();
     assert_eq!([first(0)[3], first(1)[3], first(2)[3], first(3)[3]], [1, 2, 3, 1]);
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_cut_and_says_so() {
+fn an_answer_that_does_not_fit_is_truncated_and_flagged() {
     let mut text = "kind: Service\nmetadata: {name: many}\nspec: {clusterIP: None, ports: [{name: p, port: 1}]}\n---\n\
         kind: EndpointSlice\nmetadata: {name: many-1, labels: {kubernetes.io/service-name: many}}\n\
         addressType: IPv4\nports: [{name: p, port: 1}]\nendpoints:\n"
         .to_owned();
     (0..200).for_each(|number| text += &format!("- addresses: [10.1.0.{number}]\n"));
     let zone = Zone::new(Arc::new(config())).follow(&snapshot(&text), 1);
-    let (_, reply) = ask_within(&zone, "many.default.svc.cluster.local", kind::A, 512, 7);
+    let (_, reply) = query_within(&zone, "many.default.svc.cluster.local", kind::A, 512, 7);
     assert!(reply.is_truncated() && reply.answers.len() > 20, "{}", reply.answers.len());
-    let (_, reply) = ask(&zone, "many.default.svc.cluster.local", kind::A);
+    let (_, reply) = query(&zone, "many.default.svc.cluster.local", kind::A);
     assert!(!reply.is_truncated());
     assert_eq!(reply.answers.len(), 200);
-    // What stands beside an answer may be missing without a word.
-    let (_, reply) = ask_within(&zone, "10-1-0-7.many.default.svc.cluster.local", kind::SRV, 120, 0);
+    // Additional records may be missing without the TC flag.
+    let (_, reply) = query_within(&zone, "10-1-0-7.many.default.svc.cluster.local", kind::SRV, 120, 0);
     assert_eq!((reply.is_truncated(), reply.answers.len(), reply.additional.len()), (false, 1, 0));
-    let (_, reply) = ask(&zone, "many.default.svc.cluster.local", kind::SRV);
+    let (_, reply) = query(&zone, "many.default.svc.cluster.local", kind::SRV);
     assert_eq!((reply.answers.len(), reply.answers[0].data[3], reply.additional.len()), (200, 1, 200));
 }
 
-/// Whatever happened before, the zone is that of the facts.
+/// After any history, the zone is that of the facts.
 #[test]
 fn following_changes_ends_where_a_fresh_start_does() {
     let documents: Vec<&str> = CLUSTER.split("---\n").collect();
@@ -114,12 +115,12 @@ fn assert_same(zone: &Zone, fresh: &Zone) {
     for name in names {
         for kind in [kind::A, kind::AAAA, kind::SRV] {
             let name = format!("{name}.svc.cluster.local");
-            assert_eq!(ask(zone, &name, kind), ask(fresh, &name, kind), "{name}");
+            assert_eq!(query(zone, &name, kind), query(fresh, &name, kind), "{name}");
         }
     }
     for address in ["1.3.244.10", "100.3.244.10", "101.3.244.10", "2.1.244.10", "10.0.96.10", "20.0.96.10"] {
         let name = format!("{address}.in-addr.arpa");
-        assert_eq!(ask(zone, &name, kind::PTR), ask(fresh, &name, kind::PTR), "{name}");
+        assert_eq!(query(zone, &name, kind::PTR), query(fresh, &name, kind::PTR), "{name}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clients that mean no good.
+//! Abusive clients.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use super::support::{Running, SHORT, addresses, question, raw};
 const HELLO: &str = "hello-service.default.svc.cluster.local";
 
 fn serves_others(running: &Running) {
-    assert_eq!(addresses(&running.ask(HELLO, kind::A)), [Ipv4Addr::new(10, 96, 0, 10)]);
+    assert_eq!(addresses(&running.query(HELLO, kind::A)), [Ipv4Addr::new(10, 96, 0, 10)]);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn noise_is_answered_with_errors_or_not_at_all() {
     let mut update = question("cluster.local", kind::SOA);
     update[2] = 0x28;
     assert_eq!(raw(running.address, &update, SHORT).unwrap()[3] & 0x0f, 4);
-    // An answer is not answered: two servers would do nothing else for ever.
+    // A response is not answered: two servers would loop for ever.
     let mut answer = question(HELLO, kind::A);
     answer[2] |= 0x80;
     assert_eq!(raw(running.address, &answer, Duration::from_millis(100)), None);
@@ -52,18 +52,18 @@ fn a_flood_from_one_client_is_held_back() {
         *(if buffer[2] & 2 == 0 { &mut whole } else { &mut cut }) += usize::from(length > 0);
     }
     assert!((50..100).contains(&whole), "{whole} answers");
-    assert!(cut > 50 && whole + cut < 330, "{whole} answers, {cut} that say: ask by TCP");
-    // Which a client that is what it says can do.
-    assert_eq!(running.ask_by_tcp(HELLO, kind::A).answers.len(), 1);
+    assert!(cut > 50 && whole + cut < 330, "{whole} answers, {cut} truncated");
+    // A client with a real source address can use TCP.
+    assert_eq!(running.query_by_tcp(HELLO, kind::A).answers.len(), 1);
 }
 
 #[test]
-fn those_who_connect_and_say_nothing_do_not_keep_others_out() {
+fn idle_connections_do_not_block_other_clients() {
     let running = Running::start(Config::default());
     let mut idle: Vec<TcpStream> = (0..50).map(|_| TcpStream::connect(running.address).unwrap()).collect();
     idle[0].write_all(&[0xff]).unwrap();
     idle[1].write_all(&[0, 3, 1, 2, 3]).unwrap();
-    assert_eq!(running.ask_by_tcp(HELLO, kind::A).answers.len(), 1);
+    assert_eq!(running.query_by_tcp(HELLO, kind::A).answers.len(), 1);
     let mut rest = Vec::new();
-    assert_eq!(idle[1].read_to_end(&mut rest).unwrap(), 0, "what is no question ends the connection");
+    assert_eq!(idle[1].read_to_end(&mut rest).unwrap(), 0, "an invalid query ends the connection");
 }

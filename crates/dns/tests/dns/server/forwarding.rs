@@ -1,4 +1,4 @@
-//! Names of others.
+//! Forwarding of names outside the cluster.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -6,65 +6,65 @@ use std::time::Duration;
 use portolan_dns::wire::{Name, Query, Rcode, Record, kind};
 use portolan_dns::{CacheConfig, Config, ForwardConfig, Policy, RouteConfig};
 
-use super::support::{Running, SHORT, addresses, ask, forwarding_to, question, until};
-use super::upstream::{Manners, Upstream};
+use super::support::{Running, SHORT, addresses, forwarding_to, query, question, until};
+use super::upstream::{Behaviour, Upstream};
 
-const GOOD: Manners =
-    Manners { octet: 1, truncates: false, forgets_case: false, is_impersonated: false, only_below: None, ttl: 60 };
+const GOOD: Behaviour =
+    Behaviour { octet: 1, truncates: false, forgets_case: false, is_impersonated: false, only_below: None, ttl: 60 };
 
 fn answer(octet: u8) -> [Ipv4Addr; 1] {
     [Ipv4Addr::new(192, 0, 2, octet)]
 }
 
 #[test]
-fn a_name_of_others_is_asked_for_once_and_kept() {
+fn a_forwarded_answer_is_cached() {
     let upstream = Upstream::start(GOOD);
     let running = Running::start(forwarding_to(&[upstream.address]));
     for _ in 0..3 {
-        assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
-        assert_eq!(running.ask("missing", kind::A).rcode(), Rcode::NX_DOMAIN);
-        assert_eq!(running.ask("www.example", kind::TXT).rcode(), Rcode::NO_ERROR);
+        assert_eq!(addresses(&running.query("www.example", kind::A)), answer(1));
+        assert_eq!(running.query("missing", kind::A).rcode(), Rcode::NX_DOMAIN);
+        assert_eq!(running.query("www.example", kind::TXT).rcode(), Rcode::NO_ERROR);
     }
-    let mut asked = upstream.asked();
-    asked.sort();
-    // An empty answer without a start of authority says nothing about how long it holds.
-    assert_eq!(asked[..2], ["missing.", "www.example."]);
-    assert_eq!(asked.iter().filter(|name| *name == "www.example.").count(), 4, "{asked:?}");
+    let mut queries = upstream.queries();
+    queries.sort();
+    // An empty answer without a SOA record has no TTL.
+    assert_eq!(queries[..2], ["missing.", "www.example."]);
+    assert_eq!(queries.iter().filter(|name| *name == "www.example.").count(), 4, "{queries:?}");
 }
 
 #[test]
-fn an_alias_is_followed_to_others() {
+fn an_alias_is_followed_upstream() {
     let upstream = Upstream::start(GOOD);
     let running = Running::start(forwarding_to(&[upstream.address]));
-    let reply = running.ask("search-engine.default.svc.cluster.local", kind::A);
+    let reply = running.query("search-engine.default.svc.cluster.local", kind::A);
     let kinds: Vec<u16> = reply.answers.iter().map(|record| record.kind).collect();
     assert_eq!((kinds, addresses(&reply)), (vec![kind::CNAME, kind::A], answer(1).to_vec()));
-    assert_eq!(upstream.asked(), ["google.example."]);
+    assert_eq!(upstream.queries(), ["google.example."]);
 }
 
 #[test]
 fn an_answer_too_long_for_udp_comes_by_tcp() {
-    let upstream = Upstream::start(Manners { truncates: true, ..GOOD });
+    let upstream = Upstream::start(Behaviour { truncates: true, ..GOOD });
     let running = Running::start(forwarding_to(&[upstream.address]));
-    assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
+    assert_eq!(addresses(&running.query("www.example", kind::A)), answer(1));
     let by_tcp: Vec<bool> = upstream.messages().iter().map(|(_, _, is_tcp)| *is_tcp).collect();
     assert_eq!(by_tcp, [false, true]);
 }
 
 #[test]
-fn impostors_are_not_believed() {
-    let upstream = Upstream::start(Manners { is_impersonated: true, ..GOOD });
+fn spoofed_answers_are_ignored() {
+    let upstream = Upstream::start(Behaviour { is_impersonated: true, ..GOOD });
     let running = Running::start(forwarding_to(&[upstream.address]));
-    assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
+    assert_eq!(addresses(&running.query("www.example", kind::A)), answer(1));
 }
 
-/// Such a server is asked again where nobody can pretend to be it.
+/// Such a server is queried again over TCP, where spoofing is not possible.
 #[test]
-fn a_server_that_forgets_the_case_is_believed_by_tcp_only() {
-    let upstream = Upstream::start(Manners { forgets_case: true, ..GOOD });
+fn a_server_that_changes_the_case_is_accepted_over_tcp_only() {
+    let upstream = Upstream::start(Behaviour { forgets_case: true, ..GOOD });
     let running = Running::start(forwarding_to(&[upstream.address]));
     let name = "a-name-of-which-some-letter-is-in-upper-case.example";
-    assert_eq!(addresses(&running.ask(name, kind::A)), answer(1));
+    assert_eq!(addresses(&running.query(name, kind::A)), answer(1));
     assert!(upstream.messages().iter().any(|(_, _, is_tcp)| *is_tcp));
 }
 
@@ -73,7 +73,7 @@ fn ids_ports_and_cases_cannot_be_guessed() {
     let upstream = Upstream::start(GOOD);
     let running = Running::start(forwarding_to(&[upstream.address]));
     for number in 0..32 {
-        running.ask(&format!("some-long-name-{number}.example"), kind::A);
+        running.query(&format!("some-long-name-{number}.example"), kind::A);
     }
     let messages = upstream.messages();
     let distinct = |mut values: Vec<u16>| {
@@ -91,45 +91,45 @@ fn ids_ports_and_cases_cannot_be_guessed() {
 
 #[test]
 fn when_one_server_is_silent_another_answers_and_is_preferred_until_the_first_is_back() {
-    let (first, second) = (Upstream::start(GOOD), Upstream::start(Manners { octet: 2, ..GOOD }));
+    let (first, second) = (Upstream::start(GOOD), Upstream::start(Behaviour { octet: 2, ..GOOD }));
     let running = Running::start(forwarding_to(&[first.address, second.address]));
     first.fall_silent(true);
     for number in 0..2 {
-        assert_eq!(addresses(&running.ask(&format!("{number}.example"), kind::A)), answer(2));
+        assert_eq!(addresses(&running.query(&format!("{number}.example"), kind::A)), answer(2));
     }
-    let before = first.asked().len();
-    assert_eq!(addresses(&running.ask("third.example", kind::A)), answer(2));
-    assert_eq!(first.asked().len(), before, "a server that failed twice is not asked first");
+    let before = first.queries().len();
+    assert_eq!(addresses(&running.query("third.example", kind::A)), answer(2));
+    assert_eq!(first.queries().len(), before, "a server that failed twice is not queried first");
     first.fall_silent(false);
     let mut number = 0;
-    until("the first server is asked again", || {
+    until("the first server is queried again", || {
         number += 1;
-        addresses(&running.ask(&format!("again-{number}.example"), kind::A)) == answer(1)
+        addresses(&running.query(&format!("again-{number}.example"), kind::A)) == answer(1)
     });
 }
 
 #[test]
-fn what_was_known_is_told_while_nobody_answers() {
-    let upstream = Upstream::start(Manners { ttl: 0, ..GOOD });
+fn stale_answers_are_served_while_no_upstream_answers() {
+    let upstream = Upstream::start(Behaviour { ttl: 0, ..GOOD });
     let mut config = forwarding_to(&[upstream.address]);
     config.cache = CacheConfig { min_ttl: Duration::from_millis(1), ..CacheConfig::default() };
     config.forward.deadline = Duration::from_millis(400);
     let running = Running::start(config);
-    assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
+    assert_eq!(addresses(&running.query("www.example", kind::A)), answer(1));
     upstream.fall_silent(true);
-    until("the answer has outlived its time", || {
-        let reply = running.ask("www.example", kind::A);
+    until("the answer has expired", || {
+        let reply = running.query("www.example", kind::A);
         assert_eq!(addresses(&reply), answer(1));
         reply.answers[0].ttl == 30
     });
-    assert_eq!(running.ask("other.example", kind::A).rcode(), Rcode::SERVER_FAILURE);
+    assert_eq!(running.query("other.example", kind::A).rcode(), Rcode::SERVER_FAILURE);
     let page = running.resolver.metrics_page("");
     assert!(!page.contains("coredns_cache_served_stale_total{server=\"\",view=\"\",zones=\".\"} 0"), "{page}");
 }
 
 #[test]
 fn a_domain_may_have_servers_of_its_own() {
-    let (all, own) = (Upstream::start(GOOD), Upstream::start(Manners { octet: 9, ..GOOD }));
+    let (all, own) = (Upstream::start(GOOD), Upstream::start(Behaviour { octet: 9, ..GOOD }));
     let mut config = forwarding_to(&[all.address]);
     config.forward.routes.push(RouteConfig {
         suffix: Name::from_text("corp.example").unwrap(),
@@ -138,23 +138,23 @@ fn a_domain_may_have_servers_of_its_own() {
         force_tcp: true,
     });
     let running = Running::start(config);
-    assert_eq!(addresses(&running.ask("www.example", kind::A)), answer(1));
-    assert_eq!(addresses(&running.ask("www.CORP.example", kind::A)), answer(9));
+    assert_eq!(addresses(&running.query("www.example", kind::A)), answer(1));
+    assert_eq!(addresses(&running.query("www.CORP.example", kind::A)), answer(9));
     assert!(own.messages().iter().all(|(_, _, is_tcp)| *is_tcp));
 }
 
 #[test]
-fn unknown_addresses_are_asked_for_elsewhere() {
+fn reverse_lookups_of_unknown_addresses_are_forwarded() {
     let upstream = Upstream::start(GOOD);
     let running = Running::start(forwarding_to(&[upstream.address]));
-    running.ask("7.2.0.192.in-addr.arpa", kind::PTR);
-    running.ask("10.0.96.10.in-addr.arpa", kind::PTR);
-    assert_eq!(upstream.asked(), ["7.2.0.192.in-addr.arpa."]);
+    running.query("7.2.0.192.in-addr.arpa", kind::PTR);
+    running.query("10.0.96.10.in-addr.arpa", kind::PTR);
+    assert_eq!(upstream.queries(), ["7.2.0.192.in-addr.arpa."]);
 }
 
-/// A server that asks us what we ask it.
+/// An upstream that forwards our queries back to us.
 #[test]
-fn a_question_that_comes_back_does_not_go_round() {
+fn a_forwarding_loop_is_broken() {
     let first = Running::start_empty(Config::default());
     let mut config = forwarding_to(&[first.address]);
     config.forward.deadline = Duration::from_millis(600);
@@ -164,15 +164,15 @@ fn a_question_that_comes_back_does_not_go_round() {
     let address = running.address;
     drop(running);
     running = start_at(address, config);
-    let reply = ask(running.address, &question("round.example", kind::A), SHORT).unwrap();
+    let reply = query(running.address, &question("round.example", kind::A), SHORT).unwrap();
     assert_eq!(reply.rcode(), Rcode::SERVER_FAILURE);
     let page = running.resolver.metrics_page("");
-    let asked: u64 = page
+    let queries: u64 = page
         .lines()
         .filter(|line| line.starts_with("coredns_dns_requests_total"))
         .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
         .sum();
-    assert!(asked <= 8, "{page}");
+    assert!(queries <= 8, "{page}");
 }
 
 fn start_at(address: std::net::SocketAddr, config: Config) -> Running {
@@ -185,16 +185,16 @@ fn start_at(address: std::net::SocketAddr, config: Config) -> Running {
 }
 
 #[test]
-fn more_questions_than_allowed_are_refused() {
+fn queries_above_the_limit_are_refused() {
     let upstream = Upstream::start(GOOD);
     upstream.fall_silent(true);
     let mut config = forwarding_to(&[upstream.address]);
     config.forward = ForwardConfig { max_concurrent: 1, ..config.forward };
     let running = Running::start(config);
     let address = running.address;
-    let waiting = std::thread::spawn(move || ask(address, &question("slow.example", kind::A), SHORT));
-    until("the first question is under way", || !upstream.asked().is_empty());
-    assert_eq!(running.ask("other.example", kind::A).rcode(), Rcode::REFUSED);
+    let waiting = std::thread::spawn(move || query(address, &question("slow.example", kind::A), SHORT));
+    until("the first query is in flight", || !upstream.queries().is_empty());
+    assert_eq!(running.query("other.example", kind::A).rcode(), Rcode::REFUSED);
     assert_eq!(waiting.join().unwrap().unwrap().rcode(), Rcode::SERVER_FAILURE);
 }
 

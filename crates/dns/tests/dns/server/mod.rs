@@ -1,4 +1,4 @@
-//! A server with its ports, and other servers that it asks.
+//! A server on real ports, with upstream servers.
 
 mod abuse;
 mod forwarding;

@@ -1,18 +1,18 @@
-//! What a client sees at the ports.
+//! The server from the client's side.
 
 use std::net::{Ipv4Addr, TcpStream};
 
 use portolan_dns::wire::{HEADER, Rcode, Reply, kind};
 use portolan_dns::{Config, Hosts};
 
-use super::support::{Running, SHORT, addresses, ask, exchange, question, raw};
+use super::support::{Running, SHORT, addresses, exchange, query, question, raw};
 
 #[test]
 fn names_are_answered_by_udp_and_by_tcp() {
     let running = Running::start(Config::default());
     for reply in [
-        running.ask("hello-service.default.svc.cluster.local", kind::A),
-        running.ask_by_tcp("hello-service.default.svc.cluster.local", kind::A),
+        running.query("hello-service.default.svc.cluster.local", kind::A),
+        running.query_by_tcp("hello-service.default.svc.cluster.local", kind::A),
     ] {
         assert_eq!(addresses(&reply), [Ipv4Addr::new(10, 96, 0, 10)]);
     }
@@ -34,49 +34,49 @@ fn the_case_of_the_question_is_kept() {
     let running = Running::start(Config::default());
     let mut message = question("hello-service.default.svc.cluster.local", kind::A);
     message[13..20].make_ascii_uppercase();
-    let reply = ask(running.address, &message, SHORT).unwrap();
+    let reply = query(running.address, &message, SHORT).unwrap();
     assert_eq!(&reply.answers[0].owner[1..8], b"HELLO-S");
 }
 
-/// A wrong answer is believed, a failure is tried again.
+/// A wrong answer is cached, a failure is retried.
 #[test]
 fn before_the_first_sync_our_names_fail() {
     let running = Running::start_empty(Config::default());
     for name in ["hello-service.default.svc.cluster.local", "cluster.local", "10.0.96.10.in-addr.arpa"] {
-        assert_eq!(running.ask(name, kind::A).rcode(), Rcode::SERVER_FAILURE, "{name}");
+        assert_eq!(running.query(name, kind::A).rcode(), Rcode::SERVER_FAILURE, "{name}");
     }
     running.resolver.published.publish(super::support::zone(&running.resolver.config().zone));
-    assert_eq!(running.ask("hello-service.default.svc.cluster.local", kind::A).rcode(), Rcode::NO_ERROR);
+    assert_eq!(running.query("hello-service.default.svc.cluster.local", kind::A).rcode(), Rcode::NO_ERROR);
 }
 
 #[test]
 fn transfers_other_classes_and_others_names_are_refused() {
     let running = Running::start(Config::default());
-    assert_eq!(running.ask_by_tcp("cluster.local", kind::AXFR).rcode(), Rcode::REFUSED);
-    assert_eq!(running.ask("cluster.local", kind::IXFR).rcode(), Rcode::REFUSED);
-    assert_eq!(running.ask("example.org", kind::A).rcode(), Rcode::REFUSED, "nobody can be asked");
+    assert_eq!(running.query_by_tcp("cluster.local", kind::AXFR).rcode(), Rcode::REFUSED);
+    assert_eq!(running.query("cluster.local", kind::IXFR).rcode(), Rcode::REFUSED);
+    assert_eq!(running.query("example.org", kind::A).rcode(), Rcode::REFUSED, "there is no upstream");
     let mut message = question("version.bind", kind::TXT);
     *message.last_mut().unwrap() = 3;
     assert_eq!(raw(running.address, &message, SHORT).unwrap()[3] & 0x0f, 5);
 }
 
 #[test]
-fn written_names_come_first() {
+fn names_of_the_hosts_file_come_first() {
     let mut hosts = Hosts::default();
     hosts.read("192.0.2.9 printer.example hello-service.default.svc.cluster.local # why\nnonsense\n2001:db8::9 printer.example");
     let running = Running::start(Config { hosts, ..Config::default() });
     for name in ["printer.example", "hello-service.default.svc.cluster.local"] {
-        assert_eq!(addresses(&running.ask(name, kind::A)), [Ipv4Addr::new(192, 0, 2, 9)], "{name}");
+        assert_eq!(addresses(&running.query(name, kind::A)), [Ipv4Addr::new(192, 0, 2, 9)], "{name}");
     }
-    assert_eq!(running.ask("printer.example", kind::AAAA).answers.len(), 1);
-    assert_eq!(running.ask("printer.example", kind::TXT).rcode(), Rcode::NO_ERROR);
+    assert_eq!(running.query("printer.example", kind::AAAA).answers.len(), 1);
+    assert_eq!(running.query("printer.example", kind::TXT).rcode(), Rcode::NO_ERROR);
 }
 
 #[test]
-fn what_happens_is_counted_under_the_usual_names() {
+fn metrics_have_the_names_of_coredns() {
     let running = Running::start(Config::default());
-    running.ask("hello-service.default.svc.cluster.local", kind::A);
-    running.ask("unknown.default.svc.cluster.local", kind::A);
+    running.query("hello-service.default.svc.cluster.local", kind::A);
+    running.query("unknown.default.svc.cluster.local", kind::A);
     let page = running.resolver.metrics_page("dns://test");
     for line in [
         "coredns_dns_requests_total{family=\"1\",proto=\"udp\",server=\"dns://test\",type=\"A\",view=\"\",zone=\"cluster.local.\"} 2",

@@ -17,7 +17,7 @@ pub(crate) struct Running {
     _server: Server,
     pub(crate) resolver: Arc<Resolver>,
     pub(crate) address: SocketAddr,
-    /// Dropped, it ends whatever waits.
+    /// Dropping it ends all waiting tasks.
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
@@ -36,7 +36,7 @@ impl Running {
         running
     }
 
-    /// Before anything is known.
+    /// Before the first publish.
     pub(crate) fn start_empty(config: Config) -> Self {
         Self::try_start_at(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), config).expect("a port is free")
     }
@@ -53,11 +53,11 @@ impl Running {
         Some(Self { _server: server, resolver, address, _stop: stop })
     }
 
-    pub(crate) fn ask(&self, name: &str, kind: u16) -> Reply {
-        ask(self.address, &question(name, kind), SHORT).unwrap_or_else(|| panic!("no answer to {name}"))
+    pub(crate) fn query(&self, name: &str, kind: u16) -> Reply {
+        query(self.address, &question(name, kind), SHORT).unwrap_or_else(|| panic!("no answer to {name}"))
     }
 
-    pub(crate) fn ask_by_tcp(&self, name: &str, kind: u16) -> Reply {
+    pub(crate) fn query_by_tcp(&self, name: &str, kind: u16) -> Reply {
         let message = question(name, kind);
         let mut stream = TcpStream::connect(self.address).expect("the port is open");
         let answer = exchange(&mut stream, &message);
@@ -69,7 +69,7 @@ pub(crate) const SHORT: Duration = Duration::from_secs(10);
 
 pub(crate) fn exchange(stream: &mut TcpStream, message: &[u8]) -> Vec<u8> {
     let length = (message.len() as u16).to_be_bytes();
-    stream.write_all(&[&length[..], message].concat()).expect("the server takes a question");
+    stream.write_all(&[&length[..], message].concat()).expect("the server accepts a query");
     let mut length = [0; 2];
     stream.read_exact(&mut length).expect("the server answers");
     let mut answer = vec![0; u16::from_be_bytes(length).into()];
@@ -86,7 +86,7 @@ pub(crate) fn question(name: &str, kind: u16) -> Vec<u8> {
     message
 }
 
-pub(crate) fn ask(server: SocketAddr, message: &[u8], within: Duration) -> Option<Reply> {
+pub(crate) fn query(server: SocketAddr, message: &[u8], within: Duration) -> Option<Reply> {
     let answer = raw(server, message, within)?;
     Some(Reply::parse(&answer, 0x1234, &message[HEADER..]).unwrap_or_else(|error| panic!("{error}: {answer:02x?}")))
 }
@@ -95,7 +95,7 @@ pub(crate) fn raw(server: SocketAddr, message: &[u8], within: Duration) -> Optio
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     socket.connect(server).expect("a server");
     socket.set_read_timeout(Some(within)).expect("a timeout");
-    socket.send(message).expect("a question can be sent");
+    socket.send(message).expect("a query can be sent");
     let mut buffer = [0; 65_535];
     let length = socket.recv(&mut buffer).ok()?;
     Some(buffer[..length].to_vec())
@@ -104,7 +104,7 @@ pub(crate) fn raw(server: SocketAddr, message: &[u8], within: Duration) -> Optio
 pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
     let start = Instant::now();
     while !look() {
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
+        assert!(start.elapsed() < Duration::from_secs(20), "timed out: {what}");
         std::thread::yield_now();
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn addresses(reply: &Reply) -> Vec<Ipv4Addr> {
     octets.map(|octets| octets.expect("four octets").into()).collect()
 }
 
-/// All other names are asked for at these servers.
+/// Forwards all other names to these servers.
 pub(crate) fn forwarding_to(upstreams: &[SocketAddr]) -> Config {
     let route =
         RouteConfig { suffix: Name::ROOT, upstreams: upstreams.to_vec(), policy: Policy::Sequential, force_tcp: false };

@@ -1,4 +1,4 @@
-//! A small DNS server that tells what it was asked.
+//! A small DNS server that records its queries.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -8,75 +8,75 @@ use std::thread;
 
 use portolan_dns::wire::{Builder, Data, Name, Query, Rcode, Section, flag, kind};
 
-/// What it does beside answering `192.0.2.N` to everything but names below `missing.`.
+/// Its behaviour besides answering `192.0.2.N` to all names but those below `missing.`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manners {
+pub(crate) struct Behaviour {
     /// The last octet of its answers.
     pub(crate) octet: u8,
-    /// Answers by UDP are cut.
+    /// UDP answers are truncated.
     pub(crate) truncates: bool,
     /// Names are sent back in lower case.
     pub(crate) forgets_case: bool,
     /// A wrong answer comes before the right one.
     pub(crate) is_impersonated: bool,
-    /// The names below this suffix exist; all, if there is none.
+    /// The names below this suffix exist; all names, if it is empty.
     pub(crate) only_below: Option<&'static str>,
     pub(crate) ttl: u32,
 }
 
-/// Messages, who sent them, and whether by TCP.
+/// Messages, their senders, and whether over TCP.
 type Request = Mutex<Vec<(Vec<u8>, SocketAddr, bool)>>;
 
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    asked: Arc<Request>,
+    queries: Arc<Request>,
     silent: Arc<AtomicBool>,
 }
 
 impl Upstream {
-    pub(crate) fn start(manners: Manners) -> Self {
+    pub(crate) fn start(behaviour: Behaviour) -> Self {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = tcp.local_addr().expect("an address");
         let udp = UdpSocket::bind(address).expect("the same port");
-        let upstream = Self { address, asked: Arc::default(), silent: Arc::default() };
-        let (asked, silent) = (upstream.asked.clone(), upstream.silent.clone());
-        thread::spawn(move || serve_udp(&udp, manners, &asked, &silent));
-        let (asked, silent) = (upstream.asked.clone(), upstream.silent.clone());
-        thread::spawn(move || serve_tcp(&tcp, manners, &asked, &silent));
+        let upstream = Self { address, queries: Arc::default(), silent: Arc::default() };
+        let (queries, silent) = (upstream.queries.clone(), upstream.silent.clone());
+        thread::spawn(move || serve_udp(&udp, behaviour, &queries, &silent));
+        let (queries, silent) = (upstream.queries.clone(), upstream.silent.clone());
+        thread::spawn(move || serve_tcp(&tcp, behaviour, &queries, &silent));
         upstream
     }
 
-    /// From now on it takes questions and answers none, or answers again.
+    /// From now on it receives queries and answers none, or answers again.
     pub(crate) fn fall_silent(&self, is_silent: bool) {
         self.silent.store(is_silent, Ordering::SeqCst);
     }
 
-    /// The names that were asked for, as they were written; questions about the root are probes.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock().expect("nobody panics");
-        let names = asked.iter().filter_map(|(message, ..)| Some(Query::parse(message).ok()?.name));
+    /// The queried names, in their original case; queries for the root are probes.
+    pub(crate) fn queries(&self) -> Vec<String> {
+        let queries = self.queries.lock().expect("no thread panics");
+        let names = queries.iter().filter_map(|(message, ..)| Some(Query::parse(message).ok()?.name));
         names.filter(|name| !name.is_root()).map(|name| name.to_string()).collect()
     }
 
     pub(crate) fn messages(&self) -> Vec<(Vec<u8>, SocketAddr, bool)> {
-        self.asked.lock().expect("nobody panics").clone()
+        self.queries.lock().expect("no thread panics").clone()
     }
 }
 
-fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Request, silent: &AtomicBool) {
+fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent: &AtomicBool) {
     let mut buffer = [0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-        asked.lock().expect("nobody panics").push((buffer[..length].to_vec(), from, false));
+        queries.lock().expect("no thread panics").push((buffer[..length].to_vec(), from, false));
         if silent.load(Ordering::SeqCst) {
             continue;
         }
-        if manners.is_impersonated {
-            let mut forgery = answer(&buffer[..length], Manners { octet: 66, ..manners });
+        if behaviour.is_impersonated {
+            let mut forgery = answer(&buffer[..length], Behaviour { octet: 66, ..behaviour });
             forgery[0] ^= 1;
             _ = socket.send_to(&forgery, from);
         }
-        let mut answer = answer(&buffer[..length], manners);
-        if manners.truncates {
+        let mut answer = answer(&buffer[..length], behaviour);
+        if behaviour.truncates {
             answer.truncate(length - 11);
             answer[2] |= (flag::TRUNCATED >> 8) as u8;
             answer[6..12].fill(0);
@@ -85,7 +85,7 @@ fn serve_udp(socket: &UdpSocket, manners: Manners, asked: &Request, silent: &Ato
     }
 }
 
-fn serve_tcp(listener: &TcpListener, manners: Manners, asked: &Request, silent: &AtomicBool) {
+fn serve_tcp(listener: &TcpListener, behaviour: Behaviour, queries: &Request, silent: &AtomicBool) {
     while let Ok((mut stream, from)) = listener.accept() {
         let mut length = [0; 2];
         if stream.read_exact(&mut length).is_err() || silent.load(Ordering::SeqCst) {
@@ -93,29 +93,29 @@ fn serve_tcp(listener: &TcpListener, manners: Manners, asked: &Request, silent: 
         }
         let mut message = vec![0; u16::from_be_bytes(length).into()];
         _ = stream.read_exact(&mut message);
-        asked.lock().expect("nobody panics").push((message.clone(), from, true));
-        let answer = answer(&message, manners);
+        queries.lock().expect("no thread panics").push((message.clone(), from, true));
+        let answer = answer(&message, behaviour);
         let length = (answer.len() as u16).to_be_bytes();
         _ = stream.write_all(&[&length[..], &answer].concat());
     }
 }
 
-fn answer(message: &[u8], manners: Manners) -> Vec<u8> {
-    let query = Query::parse(message).expect("only good questions are passed on");
+fn answer(message: &[u8], behaviour: Behaviour) -> Vec<u8> {
+    let query = Query::parse(message).expect("only valid queries are forwarded");
     let mut out = Vec::new();
     let mut builder = Builder::new(&query, 65_535, &mut out);
     let exists = |suffix: &str| query.name.is_within(&Name::from_text(suffix).expect("a name"));
-    if exists("missing") || manners.only_below.is_some_and(|suffix| !exists(suffix)) {
-        let soa = [&b"\x01a\x00\x01b\x00"[..], &[0, 0, 0, 1].repeat(4), &manners.ttl.to_be_bytes()].concat();
-        builder.record(Section::Authority, b"\0", kind::SOA, manners.ttl, Data::Raw(&soa));
+    if exists("missing") || behaviour.only_below.is_some_and(|suffix| !exists(suffix)) {
+        let soa = [&b"\x01a\x00\x01b\x00"[..], &[0, 0, 0, 1].repeat(4), &behaviour.ttl.to_be_bytes()].concat();
+        builder.record(Section::Authority, b"\0", kind::SOA, behaviour.ttl, Data::Raw(&soa));
         builder.rcode(Rcode::NX_DOMAIN);
     } else if query.kind == kind::A {
-        let data = [192, 0, 2, manners.octet];
-        builder.record(Section::Answer, query.name.as_bytes(), kind::A, manners.ttl, Data::Raw(&data));
+        let data = [192, 0, 2, behaviour.octet];
+        builder.record(Section::Answer, query.name.as_bytes(), kind::A, behaviour.ttl, Data::Raw(&data));
     }
     builder.set(flag::RECURSION_AVAILABLE);
     builder.finish();
-    if manners.forgets_case {
+    if behaviour.forgets_case {
         out[12..12 + query.name.as_bytes().len()].make_ascii_lowercase();
     }
     out

@@ -1,4 +1,4 @@
-//! What each field and flag does to the settings of the daemon.
+//! The effect of each field and flag on the settings of the daemon.
 
 use clap::Parser;
 use portolan::flags::KubeProxyCli;
@@ -8,7 +8,7 @@ use portolan_dataplane::modes;
 
 const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-/// With the sample value of its table entry, what appears in the settings that was not there before.
+/// The text that the sample value of the table entry adds to the settings.
 #[rustfmt::skip]
 const EFFECTS: [(&str, &str); 45] = [
     ("featureGates", "allow_external_ips: false"),
@@ -25,7 +25,7 @@ const EFFECTS: [(&str, &str); 45] = [
     ("metricsBindAddress", "metrics: Some(0.0.0.0:1249)"),
     ("bindAddressHardFail", "bind_hard_fail: true"),
     ("enableProfiling", "profiling: true"),
-    ("mode", "asked: Nftables"),
+    ("mode", "configured: Nftables"),
     ("iptables.masqueradeBit", "masquerade_bit: 5"),
     ("iptables.masqueradeAll", "masquerade_all: true"),
     ("iptables.localhostNodePorts", "loopback_node_ports: false"),
@@ -58,7 +58,7 @@ const EFFECTS: [(&str, &str); 45] = [
     ("conntrack.udpStreamTimeout", "udp_stream: Some(180s)"),
 ];
 
-/// The same for flags that no field has.
+/// The same for flags without a field.
 const ALONE: [(&str, &str); 9] = [
     ("cleanup", "cleanup: true"),
     ("config", "config_file: Some"),
@@ -71,7 +71,7 @@ const ALONE: [(&str, &str); 9] = [
     ("version", "Kubernetes v"),
 ];
 
-/// What else must be said for a field to count.
+/// Other settings that a field needs to take effect.
 fn context(path: &str) -> &'static [(&'static str, &'static str)] {
     match path {
         "detectLocal.bridgeInterface" => &[("detectLocalMode", "BridgeInterface")],
@@ -93,12 +93,12 @@ pub(crate) fn shown(it: &Settings) -> String {
     let traffic = &it.traffic;
     let modes: Vec<String> = modes::ALL.iter().map(|mode| mode.describe(&traffic.mode_settings)).collect();
     format!(
-        "{:?} {:?} asked: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
+        "{:?} {:?} configured: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
          bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} {} \
          {:?} {:?} config_file: {:?} {:?}",
         it.facts,
         traffic.plan,
-        traffic.asked_mode,
+        traffic.configured_mode,
         traffic.mode,
         traffic.mode_settings.masquerade_bit,
         it.min_sync_period,
@@ -147,7 +147,7 @@ fn effect_of_file(fields: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn every_field_has_its_effect_or_says_that_it_has_none() {
+fn every_field_has_its_effect_or_a_warning() {
     for field in FIELDS {
         let before = context(field.path);
         let after: Vec<(&str, &str)> = before.iter().copied().chain([(field.path, field.sample)]).collect();
@@ -172,7 +172,7 @@ fn every_field_has_its_effect_or_says_that_it_has_none() {
 }
 
 #[test]
-fn every_field_is_in_what_is_written_out() {
+fn every_field_is_in_the_written_configuration() {
     for field in FIELDS.iter().filter(|field| field.path != "portRange") {
         let fields: Vec<_> = context(field.path).iter().copied().chain([(field.path, field.sample)]).collect();
         let document = by_file(&fields).document;
@@ -209,7 +209,7 @@ fn every_flag_has_the_effect_of_its_field() {
 }
 
 #[test]
-fn every_other_flag_has_its_own_effect_or_says_that_it_has_none() {
+fn every_other_flag_has_its_own_effect_or_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.conf");
     std::fs::write(&file, HEADER).unwrap();
@@ -229,7 +229,7 @@ fn every_other_flag_has_its_own_effect_or_says_that_it_has_none() {
 }
 
 #[test]
-fn beside_a_file_a_flag_counts_only_if_it_overrides() {
+fn beside_a_file_a_flag_applies_only_if_it_overrides() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.conf");
     std::fs::write(&file, HEADER).unwrap();

@@ -1,9 +1,9 @@
-//! Command lines as they are found in the field, and the letters of the command line.
+//! Command lines that are used in practice, and the syntax of the command line.
 
 use std::process::{Command, Output};
 
 use portolan::settings::{Facts, Settings};
-use portolan_config::AskedMode;
+use portolan_config::ConfiguredMode;
 use portolan_plan::{AddressSelector, DetectLocal};
 
 use super::effects::{settings as read, shown};
@@ -43,11 +43,11 @@ fn the_daemon_set_of_kubeadm_works_unchanged() {
             (30, 14, -999),
             "{release}"
         );
-        let told: Vec<&str> = it.notices.iter().map(|notice| notice.text.split(':').next().unwrap()).collect();
-        let is_iptables = it.traffic.asked_mode == AskedMode::Iptables;
+        let notices: Vec<&str> = it.notices.iter().map(|notice| notice.text.split(':').next().unwrap()).collect();
+        let is_iptables = it.traffic.configured_mode == ConfiguredMode::Iptables;
         assert_eq!(it.min_sync_period.as_secs(), u64::from(is_iptables), "{release}");
-        assert_eq!(told[0] == "no mode is configured", !is_iptables, "{release}");
-        assert!(told.last().unwrap().starts_with("nodePortAddresses is empty"), "{release}: {told:?}");
+        assert_eq!(notices[0] == "no mode is configured", !is_iptables, "{release}");
+        assert!(notices.last().unwrap().starts_with("nodePortAddresses is empty"), "{release}: {notices:?}");
     }
 }
 
@@ -115,7 +115,7 @@ fn mistakes_name_the_flag_and_what_to_write() {
 }
 
 #[test]
-fn node_ports_are_served_where_the_mode_that_was_asked_for_serves_them() {
+fn node_ports_are_served_where_the_configured_mode_serves_them() {
     for (line, expected) in [
         ("", AddressSelector::All),
         ("--proxy-mode=iptables", AddressSelector::All),
@@ -130,7 +130,7 @@ fn node_ports_are_served_where_the_mode_that_was_asked_for_serves_them() {
 }
 
 #[test]
-fn our_own_flags_count_beside_a_file_too() {
+fn our_own_flags_apply_beside_a_file_too() {
     let config = kubeadm("1.37");
     let it = settings(&format!(
         "--config={config} --manifests /x --shadow --control-socket /s --state-directory /d --masquerade-bit 7 \

@@ -1,4 +1,4 @@
-//! Every flag and every field of kube-proxy: accepted, with the effect that docs/compatibility.md says.
+//! Every flag and every field of kube-proxy: accepted, with the effect that docs/compatibility.md documents.
 
 mod effects;
 mod lines;

@@ -9,7 +9,7 @@ use portolan_config::{FIELDS, Flag, GATES, Use, Value};
 const MARK: &str = "<!-- generated: ";
 
 #[test]
-fn the_page_says_what_the_tables_say() {
+fn the_page_matches_the_tables() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let mut updated = page.clone();
@@ -19,11 +19,11 @@ fn the_page_says_what_the_tables_say() {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         std::fs::write(path, updated).unwrap();
     } else {
-        assert!(page == updated, "docs/compatibility.md is not what the tables say; UPDATE_EXPECT=1 rewrites it");
+        assert!(page == updated, "docs/compatibility.md does not match the tables; UPDATE_EXPECT=1 rewrites it");
     }
 }
 
-/// The page with what stands between two marks replaced.
+/// The page with the text between two marks replaced.
 fn replaced(page: &str, name: &str, table: &str) -> String {
     let start = format!("{MARK}{name} -->\n");
     let end = format!("{MARK}end of {name} -->");

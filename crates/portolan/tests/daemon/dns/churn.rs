@@ -1,5 +1,5 @@
-//! Many questions while Services come, go and move, and while the server is killed and started again: no wrong answer,
-//! and none that is missing but for questions that were under way when the server was killed.
+//! Many queries while Services are created, deleted and changed, and while the server is killed and restarted: no wrong
+//! answer, and none missing except for queries in flight at a kill.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,8 @@ const RESTARTS: u64 = 3;
 const NAMES: u64 = 100;
 const WINDOW: u16 = 32;
 
-/// What is true, by the number of the manifests: those before `confirmed` are history, those after `written` not there.
+/// The valid range of manifest versions: answers from before `confirmed` are stale, those after `written` are
+/// impossible.
 #[derive(Default)]
 struct Truth {
     confirmed: AtomicU64,
@@ -25,7 +26,7 @@ struct Truth {
     stop: AtomicBool,
 }
 
-/// Whether there is such a Service in that version, and at which of its two addresses.
+/// Whether the Service exists in that version, and at which of its two addresses.
 fn state(name: u64, version: u64) -> Option<Ipv4Addr> {
     let dice = (name * 2_654_435_761 + version * 40_503).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     (dice > 3).then(|| Ipv4Addr::new(10, 96, 1 + (dice % 2) as u8, name as u8))
@@ -47,7 +48,7 @@ fn write(folder: &Path, version: u64) {
     fs::rename(folder.join("draft"), folder.join("all.yaml")).unwrap();
 }
 
-/// Writes one version after the other, each when the one before is in force.
+/// Writes one version after the other, each when the previous one is in force.
 fn churn(folder: &Path, port: u16, truth: &Truth) {
     while !truth.stop.load(Ordering::SeqCst) {
         let version = truth.written.load(Ordering::SeqCst) + 1;
@@ -55,7 +56,7 @@ fn churn(folder: &Path, port: u16, truth: &Truth) {
         write(folder, version);
         let name = format!("v{version}");
         until("the new version is in force", || {
-            truth.stop.load(Ordering::SeqCst) || ask_once(port, &name).is_some_and(|it| it.is_some())
+            truth.stop.load(Ordering::SeqCst) || query_once(port, &name).is_some_and(|it| it.is_some())
         });
         truth.confirmed.store(version, Ordering::SeqCst);
     }
@@ -69,7 +70,7 @@ fn question(id: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// The id and what is said: an address, or that there is none. Failures say nothing.
+/// The id and the answer: an address, or none. Failures give `None`.
 fn read(answer: &[u8]) -> Option<(u16, Option<Ipv4Addr>)> {
     let id = u16::from_be_bytes([answer[0], answer[1]]);
     match answer[3] & 0x0f {
@@ -79,72 +80,73 @@ fn read(answer: &[u8]) -> Option<(u16, Option<Ipv4Addr>)> {
     }
 }
 
-fn ask_once(port: u16, name: &str) -> Option<Option<Ipv4Addr>> {
+fn query_once(port: u16, name: &str) -> Option<Option<Ipv4Addr>> {
     let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
     socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
     socket.send_to(&question(1, name), ("127.0.0.1", port)).ok()?;
     let mut buffer = [0; 512];
     let length = socket.recv(&mut buffer).ok()?;
-    read(&buffer[..length]).map(|(_, said)| said)
+    read(&buffer[..length]).map(|(_, answer)| answer)
 }
 
-/// A client with many questions under way.
-struct Asker<'a> {
+/// A client with many queries in flight.
+struct Client<'a> {
     socket: UdpSocket,
     truth: &'a Truth,
-    /// What was asked by each id, and the oldest version that the answer may be from.
-    under_way: HashMap<u16, (u64, u64)>,
+    /// The query of each id, and the oldest version that its answer may be from.
+    in_flight: HashMap<u16, (u64, u64)>,
     next: u64,
     answered: u64,
     wrong: Vec<String>,
 }
 
-impl Asker<'_> {
+impl Client<'_> {
     fn send(&mut self) {
         let (id, name) = (self.next as u16, self.next * 31 % NAMES);
         self.next += 1;
-        self.under_way.insert(id, (name, self.truth.confirmed.load(Ordering::SeqCst)));
+        self.in_flight.insert(id, (name, self.truth.confirmed.load(Ordering::SeqCst)));
         self.socket.send(&question(id, &format!("s{name}"))).unwrap();
     }
 
-    /// False if nothing came for a while.
+    /// False after a timeout.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 512];
         let Ok(length) = self.socket.recv(&mut buffer) else { return false };
         let newest = self.truth.written.load(Ordering::SeqCst);
-        let said = read(&buffer[..length]);
+        let answer = read(&buffer[..length]);
         let id = u16::from_be_bytes([buffer[0], buffer[1]]);
-        let Some((name, oldest)) = self.under_way.remove(&id) else { return true };
+        let Some((name, oldest)) = self.in_flight.remove(&id) else { return true };
         self.answered += 1;
-        let is_right = said.is_some_and(|(_, said)| (oldest..=newest).any(|version| state(name, version) == said));
+        let is_right =
+            answer.is_some_and(|(_, answer)| (oldest..=newest).any(|version| state(name, version) == answer));
         if !is_right {
-            self.wrong.push(format!("s{name} is said to be {said:?} between versions {oldest} and {newest}"));
+            self.wrong.push(format!("s{name} is answered with {answer:?} between versions {oldest} and {newest}"));
         }
         true
     }
 
-    /// Questions of before a restart, and answers to them that may still be there.
+    /// Drops the queries from before a restart, and late answers to them.
     fn forget(&mut self) {
-        self.under_way.clear();
+        self.in_flight.clear();
         self.socket.set_nonblocking(true).unwrap();
         let mut buffer = [0; 512];
         while self.socket.recv(&mut buffer).is_ok() {}
         self.socket.set_nonblocking(false).unwrap();
     }
 
-    /// Asks until so many have been answered. Tells how many were not.
-    fn ask(&mut self, until_answered: u64) -> usize {
+    /// Sends queries until so many are answered. Returns the number of unanswered ones.
+    fn query(&mut self, until_answered: u64) -> usize {
         while self.answered < until_answered {
-            while self.under_way.len() < usize::from(WINDOW) {
+            while self.in_flight.len() < usize::from(WINDOW) {
                 self.send();
             }
             if !self.receive() {
                 break;
             }
         }
-        while !self.under_way.is_empty() && self.receive() {}
-        let lost = self.under_way.len();
-        self.under_way.clear();
+        while !self.in_flight.is_empty() && self.receive() {}
+        let lost = self.in_flight.len();
+        self.in_flight.clear();
         lost
     }
 }
@@ -160,27 +162,28 @@ fn no_answer_is_wrong_and_none_is_missing() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let mut asker = Asker { socket, truth: &truth, under_way: HashMap::new(), next: 0, answered: 0, wrong: Vec::new() };
+    let mut client =
+        Client { socket, truth: &truth, in_flight: HashMap::new(), next: 0, answered: 0, wrong: Vec::new() };
     let start = Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| churn(folder.path(), port, &truth));
         for restart in 1..=RESTARTS {
-            assert_eq!(asker.ask(queries * restart / (RESTARTS + 1)), 0, "questions without an answer");
-            (0..WINDOW).for_each(|_| asker.send());
+            assert_eq!(client.query(queries * restart / (RESTARTS + 1)), 0, "queries without an answer");
+            (0..WINDOW).for_each(|_| client.send());
             server.kill_and_start(folder.path(), port);
-            // Those that were under way at the kill may be lost; what came all the same is late and counts for nothing.
-            asker.forget();
+            // Queries in flight at the kill may be lost; late answers to them are ignored.
+            client.forget();
         }
-        assert_eq!(asker.ask(queries), 0, "questions without an answer");
+        assert_eq!(client.query(queries), 0, "queries without an answer");
         truth.stop.store(true, Ordering::SeqCst);
     });
     let versions = truth.written.load(Ordering::SeqCst);
-    println!("{} answers, {versions} versions, {RESTARTS} restarts, {:?}", asker.answered, start.elapsed());
+    println!("{} answers, {versions} versions, {RESTARTS} restarts, {:?}", client.answered, start.elapsed());
     assert!(
-        asker.wrong.is_empty(),
+        client.wrong.is_empty(),
         "{} wrong answers: {:?}",
-        asker.wrong.len(),
-        &asker.wrong[..asker.wrong.len().min(5)]
+        client.wrong.len(),
+        &client.wrong[..client.wrong.len().min(5)]
     );
     assert!(versions > RESTARTS, "only {versions} versions");
 }

@@ -27,8 +27,8 @@ fn run(arguments: &[&str]) -> (bool, String) {
     let mut program = portolan();
     program.arg(command).arg("--manifests").arg(&file).arg("--state-directory").arg(folder.path());
     let output = program.args(arguments).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    (output.status.success(), said)
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
 }
 
 #[test]
@@ -43,23 +43,29 @@ fn variables_come_in_three_forms() {
 }
 
 #[test]
-fn a_pod_may_do_without() {
+fn a_pod_can_disable_service_links() {
     let names = |arguments: &[&str]| run(arguments).1.matches("WEB_FRONT").count();
     assert!(names(&["env", "--namespace", "shop", "--pod", "usual"]) > 0);
     assert_eq!(names(&["env", "--namespace", "shop", "--pod", "quiet"]), 0);
     assert_eq!(names(&["env", "--namespace", "shop", "--enable-service-links=false"]), 0);
-    let (succeeded, said) = run(&["env", "--namespace", "shop", "--pod", "nobody"]);
-    assert!(!succeeded && said.contains("there is no Pod shop/nobody"), "{said}");
+    let (succeeded, output) = run(&["env", "--namespace", "shop", "--pod", "missing"]);
+    assert!(!succeeded && output.contains("there is no Pod shop/missing"), "{output}");
 }
 
 #[test]
 fn a_command_runs_as_a_container_would() {
     let script = "echo $WEB_FRONT_SERVICE_HOST; cat /etc/resolv.conf; exit 7";
-    let (succeeded, said) = run(&["run", "--namespace", "shop", "--dns", "192.0.2.10", "--", "sh", "-c", script]);
+    let (succeeded, output) = run(&["run", "--namespace", "shop", "--dns", "192.0.2.10", "--", "sh", "-c", script]);
     assert!(!succeeded);
-    assert!(said.starts_with("10.96.0.20\nsearch shop.svc.cluster.local svc.cluster.local cluster.local"), "{said}");
-    assert!(said.contains("\nnameserver 192.0.2.10\noptions ndots:5\n"), "{said}");
-    assert!(!std::fs::read_to_string("/etc/resolv.conf").unwrap().contains("192.0.2.10"), "others keep theirs");
-    let (succeeded, said) = run(&["run", "--keep-resolv-conf", "--", "/nowhere/at/all"]);
-    assert!(!succeeded && said.contains("starting /nowhere/at/all"), "{said}");
+    assert!(
+        output.starts_with("10.96.0.20\nsearch shop.svc.cluster.local svc.cluster.local cluster.local"),
+        "{output}"
+    );
+    assert!(output.contains("\nnameserver 192.0.2.10\noptions ndots:5\n"), "{output}");
+    assert!(
+        !std::fs::read_to_string("/etc/resolv.conf").unwrap().contains("192.0.2.10"),
+        "other processes keep theirs"
+    );
+    let (succeeded, output) = run(&["run", "--keep-resolv-conf", "--", "/nowhere/at/all"]);
+    assert!(!succeeded && output.contains("starting /nowhere/at/all"), "{output}");
 }

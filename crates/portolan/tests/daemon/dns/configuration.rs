@@ -38,7 +38,7 @@ corp.example:53 {
 ";
 
 #[test]
-fn a_corefile_is_understood_and_says_what_is_not() {
+fn a_corefile_is_read_and_unsupported_plugins_are_logged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("Corefile");
     fs::write(&file, COREFILE).unwrap();
@@ -48,13 +48,13 @@ fn a_corefile_is_understood_and_says_what_is_not() {
     assert_eq!(server.dig(&["+short", "1-2-3-4.shop.pod.cluster.local"]).trim(), "1.2.3.4");
     assert_eq!(server.dig(&["+short", "printer.example"]).trim(), "192.0.2.5");
     let log = server.log();
-    assert!(!log.contains("lameduck"), "it means something: {log}");
+    assert!(!log.contains("lameduck"), "lameduck is supported: {log}");
     let place = format!("{}:24: rewrite name a.example b.example: this plugin is not supported", file.display());
     assert!(log.contains(&place), "{log}");
 }
 
 #[test]
-fn a_yaml_file_is_understood_and_its_mistakes_are_told() {
+fn a_yaml_file_is_read_and_its_mistakes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dns.yaml");
     fs::write(
@@ -75,13 +75,13 @@ fn a_yaml_file_is_understood_and_its_mistakes_are_told() {
     ] {
         fs::write(&file, text).unwrap();
         let output = portolan().args(["dns", "--config"]).arg(&file).args(["--manifests", "x"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(complaint), "{text}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(complaint), "{text}: {stderr}");
     }
 }
 
 #[test]
-fn pages_say_how_it_goes() {
+fn health_ready_and_metrics_are_served() {
     let port = free_port();
     let at = format!("127.0.0.1:{port}");
     let server = Server::start(&cluster(), &["--upstream", "none", "--health", &at, "--ready", &at, "--metrics", &at]);

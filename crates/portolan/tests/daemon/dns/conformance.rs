@@ -1,4 +1,4 @@
-//! Each row of the specification, and of what CoreDNS does beyond it, asked with `dig`.
+//! Each row of the specification, and of CoreDNS's behaviour beyond it, queried with `dig`.
 
 use super::server::{Server, cluster};
 
@@ -11,7 +11,7 @@ fn rows() -> Vec<String> {
     rows.map(|row| row.replace("ZONE", "cluster.local")).collect()
 }
 
-/// What `dig` printed, in the notation of the table.
+/// The output of `dig`, in the notation of the table.
 fn shown(printed: &str) -> String {
     if printed.contains("; Transfer failed.") {
         return "REFUSED".to_owned();
@@ -39,8 +39,8 @@ fn record(line: &str) -> String {
     [&words[..1], &words[3..]].concat().join(" ")
 }
 
-fn ask(server: &Server, asked: &str, options: &[&str]) -> String {
-    let words: Vec<&str> = asked.split(' ').collect();
+fn query(server: &Server, arguments: &str, options: &[&str]) -> String {
+    let words: Vec<&str> = arguments.split(' ').collect();
     shown(&server.dig(&[options, &words[..]].concat()))
 }
 
@@ -48,9 +48,9 @@ fn failures(server: &Server, options: &[&str]) -> Vec<String> {
     let rows = rows();
     assert_eq!(rows.len(), ROWS, "rows");
     let answered = rows.iter().filter_map(|row| {
-        let (asked, expected) = row.split_once(" | ").expect("every row has both sides");
-        let answered = ask(server, asked, options);
-        (answered != expected).then(|| format!("{asked}\n  expected {expected}\n  answered {answered}"))
+        let (arguments, expected) = row.split_once(" | ").expect("every row has both sides");
+        let answered = query(server, arguments, options);
+        (answered != expected).then(|| format!("{arguments}\n  expected {expected}\n  answered {answered}"))
     });
     answered.collect()
 }
@@ -60,14 +60,14 @@ fn every_row_holds_by_udp_and_by_tcp() {
     let server = Server::start(&cluster(), &["--upstream", "none"]);
     for options in [&[][..], &["+tcp"], &["+noedns", "+ignore"]] {
         let failures = failures(&server, options);
-        // Without EDNS only the longest answer is cut.
+        // Without EDNS only the longest answer is truncated.
         let is_cut = |it: &String| options.contains(&"+noedns") && it.starts_with("_sql._tcp.db");
         let failures: Vec<String> = failures.into_iter().filter(|it| !is_cut(it)).collect();
         assert!(failures.is_empty(), "with {options:?}\n{}", failures.join("\n"));
     }
 }
 
-/// The examples of Kubernetes' own documents.
+/// The examples of the Kubernetes documentation.
 #[test]
 fn the_examples_hold() {
     let server = Server::start(&cluster(), &["--upstream", "none"]);

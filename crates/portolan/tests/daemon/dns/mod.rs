@@ -1,4 +1,4 @@
-//! `portolan dns`, asked with Debian's `dig`; `portolan env` and `portolan run`.
+//! `portolan dns`, queried with Debian's `dig`; `portolan env` and `portolan run`.
 
 mod churn;
 mod commands;

@@ -1,4 +1,4 @@
-//! The program, serving names.
+//! The program as a DNS server.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct Server {
     child: Child,
@@ -20,7 +20,7 @@ pub(crate) fn portolan() -> Command {
     Command::new(env!("CARGO_BIN_EXE_portolan"))
 }
 
-/// The manifests that the specification is asked about.
+/// The manifests of the specification table.
 pub(crate) fn cluster() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../dns/tests/dns/names/cluster.yaml")
 }
@@ -31,17 +31,17 @@ impl Server {
         let folder = tempfile::tempdir().expect("a folder");
         let child = spawn(folder.path(), manifests, 0, arguments);
         let mut server = Self { child, folder, address: String::new() };
-        server.address = server.said("answering questions about names at ");
-        server.said("ready: ");
+        server.address = server.logged("serving DNS at ");
+        server.logged("ready: ");
         server
     }
 
-    /// SIGKILL, and a new process on the same port, which knows everything when this returns.
+    /// SIGKILL, and a new process on the same port, which has synced when this returns.
     pub(crate) fn kill_and_start(&mut self, manifests: &Path, port: u16) {
         _ = self.child.kill();
         _ = self.child.wait();
         self.child = spawn(self.folder.path(), manifests, port, &["--upstream", "none"]);
-        self.said("ready: ");
+        self.logged("ready: ");
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -56,10 +56,10 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The rest of the line in the log that has these words.
-    pub(crate) fn said(&self, words: &str) -> String {
+    /// The rest of the log line with these words.
+    pub(crate) fn logged(&self, words: &str) -> String {
         let mut found = None;
-        until(&format!("the log says {words:?}"), || {
+        until(&format!("the log has {words:?}"), || {
             let log = self.log();
             found = log.lines().find_map(|line| Some(line.split_once(words)?.1.to_owned()));
             found.is_some()
@@ -101,7 +101,7 @@ impl Drop for Server {
 pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
     let start = Instant::now();
     while !look() {
-        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for this: {what}");
+        assert!(start.elapsed() < TIMEOUT, "timed out after {TIMEOUT:?}: {what}");
         std::thread::yield_now();
     }
 }

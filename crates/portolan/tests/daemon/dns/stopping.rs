@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! Shutdown.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use rustix::process::Signal;
 
 use super::server::{Server, cluster, until};
 
-/// Pods that are about to end are still asked for a while: those who send to them learn of it only by and by.
+/// A terminating pod still gets queries for a while: clients learn of its endpoint's removal with a delay.
 #[test]
-fn questions_are_answered_for_a_while_after_the_end_was_ordered() {
+fn queries_are_answered_for_a_grace_period_after_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dns.yaml");
     fs::write(&file, "upstreams: [none]\nlameduck: 2\n").unwrap();

@@ -1,5 +1,5 @@
-//! iptables mode against what the real kube-proxy has programmed for the same objects: the same chains with the same
-//! rules, word by word, but for what is meant to differ.
+//! iptables mode compared with the recorded rules of the real kube-proxy for the same objects: the same chains with the
+//! same rules, verbatim, except for intended differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use portolan_testkit::Scenario;
 
 use crate::support::Session;
 
-/// The API server makes this one for itself.
+/// The API server creates this Service itself.
 const KUBERNETES: &str = "\n---\napiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\n\
     spec: {clusterIP: 10.96.0.1, ports: [{name: https, port: 443}]}\n";
 /// The number of recordings, so that the loss of one fails.
 const RECORDINGS: usize = 157;
 
-/// Scenarios in which something is meant to differ.
+/// Scenarios with intended differences.
 const DIFFERENT: [(&str, &str); 5] = [
     ("source-ranges-with-the-node-and-the-address", "ranges inside others are put together"),
     ("source-ranges-with-blanks", "ranges inside others are put together"),
@@ -41,7 +41,7 @@ fn chains(text: &str) -> Chains {
     chains
 }
 
-/// Of one family each, first IPv4.
+/// One per family, IPv4 first.
 fn both(text: &str) -> [Chains; 2] {
     let (ipv4, ipv6) = text.split_once("# ip6tables-save").expect("both families are there");
     [chains(ipv4), chains(ipv6)]
@@ -64,11 +64,11 @@ const WHOLE: [&str; 2] = ["KUBE-MARK-MASQ", "KUBE-POSTROUTING"];
 const LISTS: [&str; 3] = ["KUBE-SERVICES", "KUBE-NODEPORTS", "PREROUTING"];
 
 /// kube-proxy was recorded with node ports at all addresses, and with a counter for those at 127.0.0.1.
-fn is_meant_to_differ(rule: &str) -> bool {
+fn is_intended_difference(rule: &str) -> bool {
     rule.ends_with("-j KUBE-NODEPORTS") || rule.contains("-m nfacct")
 }
 
-/// Chains of Services, and those of the same name and purpose: word by word.
+/// Chains of Services, and those with the same name and purpose, verbatim.
 fn compare_nat(theirs: &Chains, ours: &Chains) -> Vec<String> {
     let is_nat = |(table, _): &&(String, String)| table == "nat";
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ fn compare_nat(theirs: &Chains, ours: &Chains) -> Vec<String> {
     for key in names {
         let of = |chains: &Chains| {
             let rules = chains.get(key).map_or(&[][..], Vec::as_slice);
-            rules.iter().filter(|rule| !is_meant_to_differ(rule)).cloned().collect::<Vec<_>>()
+            rules.iter().filter(|rule| !is_intended_difference(rule)).cloned().collect::<Vec<_>>()
         };
         let (mut theirs, mut ours) = (of(theirs), of(ours));
         if LISTS.contains(&key.1.as_str()) {
@@ -94,7 +94,7 @@ fn compare_nat(theirs: &Chains, ours: &Chains) -> Vec<String> {
 }
 
 #[test]
-fn chains_are_kube_proxys_word_by_word() {
+fn chains_match_kube_proxy_verbatim() {
     let count = std::sync::atomic::AtomicUsize::new(0);
     crate::support::for_each_scenario(2, |scenario| {
         let Some(recorded) = recording(&scenario.name) else { return Ok(()) };
