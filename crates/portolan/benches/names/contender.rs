@@ -5,7 +5,7 @@ use std::process::Command;
 
 use portolan_testkit::cluster::Program;
 
-use crate::load;
+use crate::load::{self, PORT};
 use crate::stage::Stage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,6 @@ pub(crate) enum Contender {
     Portolan,
     CoreDns,
 }
-
-pub(crate) const PORT: u16 = 5300;
 
 impl Contender {
     pub(crate) const ALL: [Self; 2] = [Self::Portolan, Self::CoreDns];

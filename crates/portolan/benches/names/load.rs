@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use portolan_dns::wire::Name;
 
-use crate::contender::PORT;
 use crate::{HEADLESS, SERVICES};
 
+/// Where the server under test listens.
+pub(crate) const PORT: u16 = 5300;
 /// Sockets, so that no single port is special, and queries in flight on each.
 const SOCKETS: usize = 16;
 const WINDOW: usize = 8;
