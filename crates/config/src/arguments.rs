@@ -167,13 +167,18 @@ fn argument(flag: &'static Flag) -> Arg {
 
 fn flag_help(flag: &Flag) -> String {
     let text = match flag.used() {
-        Use::Works(text) => text.to_owned(),
+        Use::Works(text) => capitalised(text),
         Use::None(reason) => format!("No effect: {reason}"),
     };
     match flag.default_text() {
         "" | "false" => text,
         default => format!("{text} [default: {default}]"),
     }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn placeholder(kind: Kind) -> &'static str {
