@@ -101,10 +101,8 @@ impl TablesKernel {
 
     fn read_family(&mut self, family: Family, contents: &mut Contents) -> Result<(), Error> {
         let program = program(family, self.variant, "save");
-        let mut reader = Reader { layout: &self.layout, family, contents };
-        for table in Table::ALL {
-            reader.read(&run(&program, &["-t", table.name()], "")?);
-        }
+        // One run for all tables: starting a program costs more than reading tables that are not ours.
+        Reader { layout: &self.layout, family, contents }.read(&run(&program, &[], "")?);
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 //! Emulation makes process starts slow, so most tests share one lab, one at a time. Those of the daemon have their own
 //! labs.
 
+#[path = "../scenarios/bench.rs"]
+mod bench;
 mod cost;
 mod daemon;
 mod draining;

@@ -4,11 +4,11 @@ use portolan_dataplane::modes;
 use portolan_dataplane::peers::cleanup_everything;
 use portolan_testkit::topology;
 
-use crate::live::check_steps;
+use crate::bench::check_on_bench;
+use crate::lab;
 use crate::mode::{self, Tested};
 use crate::play::check_in_real_kernel;
-use crate::support::scenarios;
-use crate::{lab, support};
+use crate::support::{check_all, folder, scenarios};
 
 fn modes_of_the_vm() -> impl Iterator<Item = Tested> {
     mode::all().filter(|tested| !tested.mode.kernel_modules().is_empty())
@@ -21,28 +21,15 @@ fn the_vm_runs_every_mode() {
         let missing = lab.host(topology::NODE).run(|| mode.missing());
         assert_eq!(missing, None, "{} mode", mode.name());
     }
-    assert!(modes_of_the_vm().count() > 0 && support::folder().exists());
+    assert!(modes_of_the_vm().count() > 0 && folder().exists());
 }
 
-/// One after the other on one node, so that each also replaces the objects of another.
+/// On two labs, one for each processor of the VM.
 #[test]
 fn real_packets_go_as_written() {
-    let lab = lab();
-    let mut failures = Vec::new();
     for tested in modes_of_the_vm() {
-        let mut bit = 14;
-        let mut active = tested.open(&lab, bit).expect("the VM has what the mode needs");
-        for scenario in scenarios() {
-            let wanted = tested.session(&scenario).masquerade_bit;
-            if wanted != bit {
-                active.use_settings(&tested.settings(wanted)).expect("the mode accepts new settings");
-                bit = wanted;
-            }
-            let outcome = check_steps(&lab, &scenario, tested, &mut *active);
-            failures.extend(outcome.err().map(|failure| format!("{}: {failure}", scenario.name)));
-        }
+        check_all(scenarios(), 2, || None, |bench, scenario| check_on_bench(bench, scenario, tested));
     }
-    assert!(failures.is_empty(), "{} scenarios fail:\n\n{}", failures.len(), failures.join("\n\n"));
 }
 
 /// As many as emulation allows.
