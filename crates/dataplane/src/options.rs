@@ -49,11 +49,10 @@ impl Options {
         matches!(self.0.get(name), Some(OptionValue::Boolean(true)))
     }
 
-    /// Zero if it is not given.
-    pub fn duration(&self, name: &str) -> Duration {
+    pub fn duration(&self, name: &str) -> Option<Duration> {
         match self.0.get(name) {
-            Some(OptionValue::Duration(duration)) => *duration,
-            _ => Duration::ZERO,
+            Some(OptionValue::Duration(duration)) => Some(*duration),
+            _ => None,
         }
     }
 

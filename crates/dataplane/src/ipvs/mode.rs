@@ -108,7 +108,7 @@ impl OwnSettings {
             scheduler: options.text("ipvs.scheduler").to_owned(),
             machine: IpvsSettings { strict_arp: options.boolean("ipvs.strictARP"), timeouts: timeouts(options) },
             excluded: options.list("ipvs.excludeCIDRs").iter().filter_map(|text| text.parse().ok()).collect(),
-            drain_timeout: Some(options.duration(DRAIN_TIMEOUT)).filter(|time| !time.is_zero()),
+            drain_timeout: options.duration(DRAIN_TIMEOUT).filter(|time| !time.is_zero()),
         }
     }
 
@@ -125,7 +125,7 @@ impl OwnSettings {
 }
 
 fn timeouts(options: &Options) -> Timeouts {
-    let seconds = |name: &str| u32::try_from(options.duration(name).as_secs()).unwrap_or(u32::MAX);
+    let seconds = |name: &str| u32::try_from(options.duration(name).unwrap_or_default().as_secs()).unwrap_or(u32::MAX);
     Timeouts {
         tcp: seconds("ipvs.tcpTimeout"),
         tcp_fin: seconds("ipvs.tcpFinTimeout"),

@@ -64,8 +64,8 @@ impl Mode for UserspaceMode {
 }
 
 fn relay_limits(settings: &ModeSettings) -> RelayLimits {
-    let udp_idle = settings.options.duration(UDP_TIMEOUT);
-    if udp_idle.is_zero() { RelayLimits::default() } else { RelayLimits { udp_idle, ..RelayLimits::default() } }
+    let standard = RelayLimits::default();
+    RelayLimits { udp_idle: settings.options.duration(UDP_TIMEOUT).unwrap_or(standard.udp_idle), ..standard }
 }
 
 fn no_listeners() -> Error {

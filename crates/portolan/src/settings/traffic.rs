@@ -117,10 +117,15 @@ fn set(options: &mut Options, name: &str, value: &Value) {
         Value::Text(text) => OptionValue::Text(text.clone()),
         Value::Boolean(value) => OptionValue::Boolean(*value),
         Value::Duration(span) => OptionValue::Duration(span.duration()),
-        Value::List(items) => OptionValue::List(items.clone()),
+        Value::List(items) => OptionValue::List(items.iter().map(|item| canonical(item)).collect()),
         Value::Integer(_) | Value::Number(_) | Value::Gates(_) | Value::Patterns(_) => return,
     };
     options.set(name, value);
+}
+
+/// kube-proxy accepts leading zeros and host bits in a range; a mode reads the canonical form.
+fn canonical(item: &str) -> String {
+    parse_range(item).map_or_else(|| item.to_owned(), |range| range.to_string())
 }
 
 /// The addresses at which kube-proxy would serve node ports in the configured mode, so that a takeover closes none.

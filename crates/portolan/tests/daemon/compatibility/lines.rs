@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use portolan::settings::{Facts, Settings};
 use portolan_config::ConfiguredMode;
+use portolan_dataplane::modes;
 use portolan_plan::{AddressSelector, DetectLocal};
 
 use super::effects::{settings as read, shown};
@@ -72,6 +73,20 @@ fn flags_alone_work_as_in_small_distributions() {
     assert_eq!((cluster.master.as_deref(), &cluster.kubeconfig), (Some("http://192.168.49.2:8080"), &None));
     assert_eq!(it.log.verbosity, 2);
     assert!(matches!(&it.traffic.plan.detect_local, DetectLocal::ClusterRange(ranges) if ranges.len() == 2));
+}
+
+/// The settings as every mode reads them.
+fn described(line: &str) -> String {
+    let settings = settings(line).traffic.mode_settings;
+    modes::ALL.iter().map(|mode| mode.describe(&settings) + "\n").collect()
+}
+
+#[test]
+fn modes_read_lenient_ranges_and_a_zero() {
+    let text = described("--proxy-mode=ipvs --ipvs-exclude-cidrs=010.1.2.3/8,192.0.2.0/24");
+    assert!(text.contains("[10.0.0.0/8, 192.0.2.0/24]"), "{text}");
+    assert!(described("--udp-timeout=0s").contains("udp_idle: 0ns"), "{}", described("--udp-timeout=0s"));
+    assert!(described("").contains("udp_idle: 250ms"), "{}", described(""));
 }
 
 #[test]
