@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -20,6 +20,8 @@ help:
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
 	@echo 'make fuzz    ten million random DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints and repository rules'
+	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
+	@echo 'make sbom    a software bill of materials: target/portolan.cdx.json'
 	@echo 'make bench   benchmarks at the size of a large cluster (root)'
 	@echo 'make bench-peers    Portolan beside the real kube-proxy and CoreDNS, in one run (root, Go, half an hour)'
 
@@ -60,6 +62,18 @@ check: packages components
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
 	$(CARGO) test --locked -p portolan --test tidy
+	@$(MAKE) --no-print-directory deny
+
+# Needs no crate: the rules are few, and cargo-deny takes longer to build than Portolan.
+deny:
+	@scripts/install-packages python3
+	@scripts/deny
+
+sbom:
+	@scripts/install-packages python3
+	@mkdir -p target
+	@scripts/sbom >target/portolan.cdx.json
+	@echo 'target/portolan.cdx.json'
 
 bench: packages root
 	$(CARGO) bench --locked -p portolan --bench scale
