@@ -214,15 +214,26 @@ pub fn render<D: Dataplane>(dataplane: &D, plan: &Plan) -> Objects<D> {
 }
 
 fn render_counted<D: Dataplane>(dataplane: &D, plan: &Plan) -> (Objects<D>, SharedCounts<D>) {
-    let mut shared = BTreeMap::new();
+    let mut shared = Vec::new();
     let services = plan.services.values().flat_map(|port| dataplane.render_service(&plan.node, port).0);
-    let counted = services.inspect(|(key, _)| {
+    let noted = services.inspect(|(key, _)| {
         if dataplane.is_shared(key) {
-            *shared.entry(key.clone()).or_insert(0) += 1;
+            shared.push(key.clone());
         }
     });
-    let objects = dataplane.render_node(&plan.node).0.into_iter().chain(counted).collect();
-    (Objects(objects), shared)
+    let objects = dataplane.render_node(&plan.node).0.into_iter().chain(noted).collect();
+    (Objects(objects), counts::<D>(shared))
+}
+
+/// Counted after rendering: the counts stay, and between the rendered objects, which do not, they would leave holes in the
+/// heap.
+fn counts<D: Dataplane>(mut keys: Vec<D::Key>) -> SharedCounts<D> {
+    keys.sort_unstable();
+    let mut counts = SharedCounts::<D>::new();
+    for key in keys {
+        *counts.entry(key).or_insert(0) += 1;
+    }
+    counts
 }
 
 /// What has to be written to make the kernel hold the plan. Reads only.

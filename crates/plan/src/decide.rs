@@ -11,16 +11,16 @@ use crate::node::NodePlan;
 use crate::pools::Pools;
 use crate::service::{PortKey, ServicePlan};
 
-/// Plans every port of a Service that has a ClusterIP; others get no rules.
-pub(crate) fn decide(name: &ServiceName, facts: &Snapshot, node: &NodePlan) -> Vec<ServicePlan> {
-    let Some(service) = facts.services.get(name) else { return Vec::new() };
+/// Plans every port of a Service that has a ClusterIP; others get no rules. Returns how many it adds to the list.
+pub(crate) fn decide(name: &ServiceName, facts: &Snapshot, node: &NodePlan, decided: &mut Vec<ServicePlan>) -> usize {
+    let Some(service) = facts.services.get(name) else { return 0 };
+    let before = decided.len();
     let none = Slices::default();
     let slices = facts.slices.get(name).map_or(&none, |slices| slices);
     let families = service.cluster_ips.iter().map(|address| (Family::of(*address), *address));
-    families
-        .flat_map(|(family, address)| service.ports.iter().map(move |port| (family, address, port)))
-        .map(|(family, address, port)| decide_port(service, port, family, address, slices, node))
-        .collect()
+    let ports = families.flat_map(|(family, address)| service.ports.iter().map(move |port| (family, address, port)));
+    decided.extend(ports.map(|(family, address, port)| decide_port(service, port, family, address, slices, node)));
+    decided.len() - before
 }
 
 fn decide_port(

@@ -1,6 +1,6 @@
 //! The plan, and what of it a new snapshot changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -72,19 +72,21 @@ const LARGE: usize = 1000;
 
 impl Plan {
     fn replan(&mut self, changed: &BTreeSet<ServiceName>) {
-        let mut rivals = BTreeSet::new();
-        let mut decided = BTreeMap::new();
+        let (mut rivals, mut names) = (BTreeSet::new(), Vec::with_capacity(changed.len()));
+        // One list for all Services: a small one for each would leave holes in the heap between what stays.
+        let mut decided = Vec::with_capacity(changed.len());
         for name in changed {
-            let ports = decide::decide(name, &self.facts, &self.node);
-            self.update_claims(name, &ports, &mut rivals);
+            let count = decide::decide(name, &self.facts, &self.node, &mut decided);
+            self.update_claims(name, &decided[decided.len() - count..], &mut rivals);
             self.check_again(name);
-            decided.insert(name.clone(), ports);
+            names.push((name, count));
         }
         for name in rivals.difference(changed) {
-            decided.insert(name.clone(), decide::decide(name, &self.facts, &self.node));
+            names.push((name, decide::decide(name, &self.facts, &self.node, &mut decided)));
         }
-        for (name, ports) in decided {
-            self.replace(&name, ports);
+        let mut decided = decided.into_iter();
+        for (name, count) in names {
+            self.replace(name, decided.by_ref().take(count));
         }
     }
 
@@ -119,7 +121,7 @@ impl Plan {
         }
     }
 
-    fn replace(&mut self, name: &ServiceName, ports: Vec<ServicePlan>) {
+    fn replace(&mut self, name: &ServiceName, ports: impl Iterator<Item = ServicePlan>) {
         let mut stale: BTreeSet<PortKey> = self.port_plans(name).map(|(key, _)| key.clone()).collect();
         for mut port in ports {
             port.drop_lost_frontends(&self.claims, &self.node);

@@ -9,6 +9,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 use portolan_model::{Node, Service, ServiceName, Slice, Slices};
 
+use super::arrivals::Arrivals;
 use super::known::Facts;
 use super::report::report;
 use crate::cluster::resource::{Decoded, Resource};
@@ -24,9 +25,9 @@ type SliceKey = (Arc<str>, Arc<str>);
 #[derive(Debug, Default)]
 pub(in crate::cluster) struct Listing {
     /// Each with whether another proxy serves it.
-    services: BTreeMap<ServiceName, (Arc<Service>, bool)>,
+    services: Arrivals<ServiceName, (Arc<Service>, bool)>,
     /// Each with its Service.
-    slices: BTreeMap<SliceKey, (ServiceName, Arc<Slice>)>,
+    slices: Arrivals<SliceKey, (ServiceName, Arc<Slice>)>,
     node: Option<(Node, NodeState)>,
     ranges: BTreeMap<String, Box<[IpNet]>>,
     namespaces: BTreeSet<String>,
@@ -38,8 +39,8 @@ impl Listing {
     pub(in crate::cluster) fn remove(&mut self, object: &Decoded) {
         let Metadata { name, namespace, .. } = object.metadata();
         match object.resource() {
-            Resource::Services => drop(self.services.remove(&ServiceName::new(namespace, name))),
-            Resource::EndpointSlices => drop(self.slices.remove(&(namespace.as_str().into(), name.as_str().into()))),
+            Resource::Services => self.services.remove(ServiceName::new(namespace, name)),
+            Resource::EndpointSlices => self.slices.remove((namespace.as_str().into(), name.as_str().into())),
             Resource::Node => self.node = None,
             Resource::ServiceCidrs => drop(self.ranges.remove(name)),
             Resource::Namespaces => drop(self.namespaces.remove(name)),
@@ -63,7 +64,7 @@ impl Facts {
     fn try_collect(&mut self, listing: &mut Listing, object: &Decoded) -> Result<(), Flaw> {
         match object {
             Decoded::Service(service) => match self.read_service(service)? {
-                (name, Some(known)) => _ = listing.services.insert(name, (known, service::is_foreign(service))),
+                (name, Some(known)) => listing.services.insert(name, (known, service::is_foreign(service))),
                 (_, None) => listing.remove(object),
             },
             Decoded::Slice(slice) => match self.read_slice(slice)? {
@@ -91,7 +92,10 @@ impl Facts {
         resource: Resource,
     ) {
         match resource {
-            Resource::Services => listing.services.extend(self.known_service(metadata)),
+            Resource::Services => {
+                let known = self.known_service(metadata);
+                known.into_iter().for_each(|(name, service)| listing.services.insert(name, service));
+            }
             Resource::EndpointSlices => {
                 if let Some((service, slice)) = self.find_slice(&metadata.namespace, &metadata.name) {
                     listing.put_slice(service.clone(), slice.clone());
@@ -109,8 +113,11 @@ impl Facts {
 
     pub(in crate::cluster) fn replace(&mut self, resource: Resource, listing: Listing, now: Instant) {
         match resource {
-            Resource::Services => self.replace_services(listing.services, now),
-            Resource::EndpointSlices => self.replace_slices(listing.slices.into_values().collect(), now),
+            Resource::Services => self.replace_services(listing.services.into_latest(), now),
+            Resource::EndpointSlices => {
+                let slices = listing.slices.into_latest().into_iter().map(|(_, slice)| slice);
+                self.replace_slices(slices.collect(), now);
+            }
             Resource::Node => match listing.node {
                 Some((node, state)) => self.set_node(node, state),
                 None => self.forget_node(),
@@ -125,9 +132,10 @@ impl Facts {
         self.complete(resource);
     }
 
-    fn replace_services(&mut self, fresh: BTreeMap<ServiceName, (Arc<Service>, bool)>, now: Instant) {
+    fn replace_services(&mut self, fresh: Vec<(ServiceName, (Arc<Service>, bool))>, now: Instant) {
+        let is_there = |name: &ServiceName| fresh.binary_search_by(|(known, _)| known.cmp(name)).is_ok();
         let known = self.services.keys().chain(self.foreign.keys());
-        let gone: Vec<ServiceName> = known.filter(|name| !fresh.contains_key(name)).cloned().collect();
+        let gone: Vec<ServiceName> = known.filter(|name| !is_there(name)).cloned().collect();
         gone.iter().for_each(|name| self.drop_service(name, now));
         for (name, (service, is_foreign)) in fresh {
             if self.insert_service(name, service, is_foreign) {
