@@ -10,13 +10,14 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom test-kernels bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
+	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
 	@echo 'make fuzz    ten million random DNS messages (INPUTS=N for another number)'
 	@echo 'make check   formatting, lints and repository rules'
@@ -45,6 +46,15 @@ test-host: packages root
 
 test-vm: vm-image root
 	$(VM_TEST)
+
+# An empty name is the kernel of this machine's Debian. All kernels run, whatever the first ones report.
+KERNELS ?= debian 6.12 newest
+test-kernels: vm-image root
+	$(CARGO) test --locked $(VM_TESTS) --no-run
+	@status=0; for kernel in $(KERNELS); do \
+		VM_KERNEL=$${kernel#debian} VM_SECONDS=7200 VM_PASS=MODE MODE='$(MODE)' $(CARGO) test --quiet --locked $(IN_VM) $(VM_TESTS) \
+			-- --ignored --nocapture kernels:: || status=1; \
+	done; exit $$status
 
 vm-image:
 	@scripts/install-packages $(VM_PACKAGES)

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use portolan_plan::Plan;
 use portolan_testkit::Scenario;
 
-use crate::mode::{self, Tested};
+use crate::mode;
 use crate::support::scenarios;
 
 const CHOSEN: &str = include_str!("legacy.txt");
@@ -20,12 +19,6 @@ pub(crate) fn chosen() -> Vec<Scenario> {
     let names = chosen_names();
     let is_named = std::env::var_os("SCENARIO").is_some();
     scenarios().into_iter().filter(|scenario| is_named || names.contains(scenario.name.as_str())).collect()
-}
-
-/// Whether the mode has iptables rules.
-pub(crate) fn has_tables(tested: Tested) -> bool {
-    let listing = tested.mode.view(&tested.settings(14), None).render(&Plan::default()).listing;
-    listing.lines().any(|line| line == "*nat")
 }
 
 /// The kinds of matches and targets in the golden objects of a mode: options, and the words after `-m`, `-j` and `-p`.
@@ -44,7 +37,7 @@ fn the_list_has_every_kind_of_match_and_target() {
     let names = chosen_names();
     let chosen: Vec<&Scenario> = all.iter().filter(|scenario| names.contains(scenario.name.as_str())).collect();
     assert_eq!(chosen.len(), names.len(), "every name of the list is a scenario");
-    for tested in mode::all().filter(|tested| tested.mode.kernel_modules().is_empty() && has_tables(*tested)) {
+    for tested in mode::all().filter(|tested| tested.mode.kernel_modules().is_empty() && tested.has_tables()) {
         let mode = tested.name();
         let covered: BTreeSet<&str> = chosen.iter().flat_map(|scenario| kinds(scenario, mode)).collect();
         let missing: Vec<&str> = all.iter().flat_map(|scenario| kinds(scenario, mode)).collect();

@@ -138,7 +138,7 @@ fn real_packets_go_as_written() {
 /// The modes with iptables rules, in the legacy tables.
 #[test]
 fn real_packets_go_as_written_with_legacy_tables() {
-    let has_tables = |tested: &Tested| tested.mode.missing().is_none() && legacy::has_tables(*tested);
+    let has_tables = |tested: &Tested| tested.mode.missing().is_none() && tested.has_tables();
     for tested in mode::all().filter(has_tables) {
         check_packets(legacy::chosen(), Tested { variant: Variant::Legacy, ..tested });
     }

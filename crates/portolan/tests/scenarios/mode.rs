@@ -25,6 +25,12 @@ impl Tested {
         self.mode.name()
     }
 
+    /// Whether the mode has iptables rules.
+    pub(crate) fn has_tables(self) -> bool {
+        let listing = self.mode.view(&self.settings(14), None).render(&Plan::default()).listing;
+        listing.lines().any(|line| line == "*nat")
+    }
+
     pub(crate) fn session(self, scenario: &Scenario) -> Session {
         let mut session = Session::new(scenario);
         session.config.limits = self.mode.limits();

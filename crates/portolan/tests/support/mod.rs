@@ -173,7 +173,18 @@ pub(crate) fn check_all<S>(
     check: impl Fn(&mut S, &Scenario) -> Result<(), String> + Sync,
 ) {
     let total = scenarios.len();
-    assert!(total > 0, "no scenario of that name in {}", folder().display());
+    let failures = failures(scenarios, workers, state, check);
+    assert!(failures.is_empty(), "{} of {total} scenarios fail:\n\n{}", failures.len(), failures.join("\n\n"));
+}
+
+/// Those that fail, each with its reason.
+pub(crate) fn failures<S>(
+    scenarios: Vec<Scenario>,
+    workers: usize,
+    state: impl Fn() -> S + Sync,
+    check: impl Fn(&mut S, &Scenario) -> Result<(), String> + Sync,
+) -> Vec<String> {
+    assert!(!scenarios.is_empty(), "no scenario of that name in {}", folder().display());
     let queue = Mutex::new(scenarios);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -188,6 +199,5 @@ pub(crate) fn check_all<S>(
             });
         }
     });
-    let failures = failures.into_inner().expect("all workers are done");
-    assert!(failures.is_empty(), "{} of {total} scenarios fail:\n\n{}", failures.len(), failures.join("\n\n"));
+    failures.into_inner().expect("all workers are done")
 }

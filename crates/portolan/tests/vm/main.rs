@@ -11,6 +11,7 @@ mod draining;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
 mod kernel;
+mod kernels;
 #[path = "../scenarios/live.rs"]
 mod live;
 #[path = "../scenarios/mode.rs"]
