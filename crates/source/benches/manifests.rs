@@ -13,7 +13,7 @@ fn main() {
     let full: String = (0..SERVICES).map(|number| documents(number, "ü")).collect();
     let (plain, full) = (best(&plain), best(&full));
     let ratio = full.as_secs_f64() / plain.as_secs_f64();
-    println!("{SERVICES} Services: plain reader {plain:.2?}, serde-saphyr {full:.2?}: {ratio:.1} times as long");
+    println!("{SERVICES} Services: plain reader {plain:.2?}, full reader {full:.2?}: {ratio:.1} times as long");
 }
 
 /// The best of three.

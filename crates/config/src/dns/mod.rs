@@ -67,9 +67,7 @@ pub struct CacheDocument {
 
 impl DnsDocument {
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, String> {
-        if text.trim().is_empty() {
-            return Ok(Self::default());
-        }
-        serde_saphyr::from_str(text).map_err(|error| format!("{file}: {error}"))
+        let document = portolan_yaml::read(text).and_then(|document| document.read());
+        document.map_err(|error| format!("{file}: {error}"))
     }
 }

@@ -2,21 +2,16 @@
 //! that this machine can run; the VM runs the others.
 
 use portolan_dataplane::{ModeSettings, modes};
-use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
-use crate::history::history;
+use crate::history::random::check;
 use crate::play::{cases, check_in_real_kernel, play};
 
 /// In each mode, on a kernel in memory that fails one call in ten, and stops a failed write at any point.
 #[test]
 fn a_failing_kernel_ends_up_with_the_plan() {
     for mode in modes::ALL {
-        let checked = TestRunner::new(cases(500)).run(&(history(), any::<u64>()), |(history, seed)| {
-            play(*mode, &history, &mut *mode.in_memory(&ModeSettings::default(), 10, seed));
-            Ok(())
-        });
-        checked.unwrap_or_else(|failure| panic!("{} mode: {failure}", mode.name()));
+        let play = |history: &_, seed| play(*mode, history, &mut *mode.in_memory(&ModeSettings::default(), 10, seed));
+        check(cases(500), play);
     }
 }
 

@@ -4,10 +4,9 @@ use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
 use portolan_dataplane::{ModeSettings, OptionValue, Options, Trust};
 use portolan_plan::{Plan, PlanConfig, plan};
-use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 
-use crate::history::{Happening, beginning, config, happen, history};
+use crate::history::random::check;
+use crate::history::{Happening, beginning, config, happen};
 
 /// Plays a history with one sync per event, and compares the kernel with a plan from scratch.
 pub(crate) fn play(mode: &dyn Mode, history: &[Happening], kernel: &mut dyn Synchronize) {
@@ -34,20 +33,17 @@ fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, portolan_dataplane::Error>
 }
 
 /// HISTORIES=10 for a slow machine.
-pub(crate) fn cases(usual: u32) -> ProptestConfig {
-    let cases = std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+pub(crate) fn cases(usual: u32) -> u32 {
+    std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Odd histories run in the legacy tables, in a mode with iptables rules.
+/// Half of the histories run in the legacy tables, in a mode with iptables rules.
 pub(crate) fn check_in_real_kernel(mode: &dyn Mode, usual: u32) {
-    let checked = TestRunner::new(cases(usual)).run(&(history(), any::<bool>()), |(history, is_legacy)| {
-        let variant = if is_legacy { Variant::Legacy } else { Variant::Nft };
+    check(cases(usual), |history, random| {
+        let variant = if random % 2 == 1 { Variant::Legacy } else { Variant::Nft };
         let mut options = Options::default();
         options.set(VARIANT_OPTION, OptionValue::Text(variant.name().into()));
         let settings = ModeSettings { options, ..ModeSettings::default() };
-        play(mode, &history, &mut *mode.open(&settings).expect("the mode can be opened"));
-        Ok(())
+        play(mode, history, &mut *mode.open(&settings).expect("the mode can be opened"));
     });
-    checked.unwrap_or_else(|failure| panic!("{} mode: {failure}", mode.name()));
 }

@@ -8,7 +8,10 @@ use portolan_model::{
     SlicePort, Slices, Snapshot, TrafficPolicy,
 };
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
-use proptest::prelude::*;
+
+pub(crate) mod random;
+
+use random::Dice;
 
 /// One thing that happens to the cluster. Names and addresses come from small ranges, so that they collide.
 #[derive(Clone, Debug)]
@@ -44,58 +47,46 @@ pub(crate) struct EndpointDraft {
     zone: Option<u8>,
 }
 
-fn policy() -> impl Strategy<Value = TrafficPolicy> {
-    prop_oneof![Just(TrafficPolicy::Cluster), Just(TrafficPolicy::Local)]
+fn service_draft(dice: &mut Dice) -> ServiceDraft {
+    const KINDS: [ServiceKind; 3] = [ServiceKind::ClusterIp, ServiceKind::NodePort, ServiceKind::LoadBalancer];
+    const POLICIES: [TrafficPolicy; 2] = [TrafficPolicy::Cluster, TrafficPolicy::Local];
+    ServiceDraft {
+        dual_stack: dice.chance(50),
+        kind: dice.pick(&KINDS),
+        ports: dice.several(1, 3, |dice| (dice.below(3), dice.pick(&Protocol::ALL), dice.maybe_below(4))),
+        external: dice.maybe_below(3),
+        ingress: dice.maybe_below(3),
+        sources: dice.several(0, 3, |dice| dice.below(4)),
+        internal: dice.pick(&POLICIES),
+        outside: dice.pick(&POLICIES),
+        affinity: dice.pick(&[None, None, None, Some(60), Some(10_800)]),
+    }
 }
 
-fn protocol() -> impl Strategy<Value = Protocol> {
-    prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp), Just(Protocol::Sctp)]
+fn endpoint_draft(dice: &mut Dice) -> EndpointDraft {
+    EndpointDraft {
+        number: dice.below(12),
+        v6: dice.chance(30),
+        conditions: (dice.chance(80), dice.chance(90), dice.chance(20)),
+        node: dice.maybe_below(2),
+        zone: dice.maybe_below(2),
+    }
 }
 
-fn kind() -> impl Strategy<Value = ServiceKind> {
-    prop_oneof![Just(ServiceKind::ClusterIp), Just(ServiceKind::NodePort), Just(ServiceKind::LoadBalancer)]
+fn happening(dice: &mut Dice) -> Happening {
+    match dice.below(15) {
+        0..4 => Happening::PutService(dice.below(6), service_draft(dice)),
+        4 => Happening::DeleteService(dice.below(6)),
+        5..11 => Happening::PutSlices(dice.below(6), dice.several(0, 3, |dice| dice.several(0, 6, endpoint_draft))),
+        11 => Happening::DeleteSlices(dice.below(6)),
+        12 => Happening::MoveNode(dice.maybe_below(2)),
+        13 => Happening::AddAddress(dice.below(3)),
+        _ => Happening::RemoveAddress(dice.below(3)),
+    }
 }
 
-fn service_draft() -> impl Strategy<Value = ServiceDraft> {
-    let ports = prop::collection::vec((0..3u8, protocol(), prop::option::of(0..4u8)), 1..3);
-    let addresses = (prop::option::of(0..3u8), prop::option::of(0..3u8), prop::collection::vec(0..4u8, 0..3));
-    let affinity = prop_oneof![3 => Just(None), 1 => Just(Some(60)), 1 => Just(Some(10_800))];
-    (any::<bool>(), kind(), ports, addresses, policy(), policy(), affinity).prop_map(
-        |(dual_stack, kind, ports, (external, ingress, sources), internal, outside, affinity)| ServiceDraft {
-            dual_stack,
-            kind,
-            ports,
-            external,
-            ingress,
-            sources,
-            internal,
-            outside,
-            affinity,
-        },
-    )
-}
-
-fn endpoint_draft() -> impl Strategy<Value = EndpointDraft> {
-    let conditions = (prop::bool::weighted(0.8), prop::bool::weighted(0.9), prop::bool::weighted(0.2));
-    (0..12u8, prop::bool::weighted(0.3), conditions, prop::option::of(0..2u8), prop::option::of(0..2u8))
-        .prop_map(|(number, v6, conditions, node, zone)| EndpointDraft { number, v6, conditions, node, zone })
-}
-
-fn happening() -> impl Strategy<Value = Happening> {
-    let slices = prop::collection::vec(prop::collection::vec(endpoint_draft(), 0..6), 0..3);
-    prop_oneof![
-        4 => (0..6u8, service_draft()).prop_map(|(name, draft)| Happening::PutService(name, draft)),
-        1 => (0..6u8).prop_map(Happening::DeleteService),
-        6 => (0..6u8, slices).prop_map(|(name, slices)| Happening::PutSlices(name, slices)),
-        1 => (0..6u8).prop_map(Happening::DeleteSlices),
-        1 => prop::option::of(0..2u8).prop_map(Happening::MoveNode),
-        1 => (0..3u8).prop_map(Happening::AddAddress),
-        1 => (0..3u8).prop_map(Happening::RemoveAddress),
-    ]
-}
-
-pub(crate) fn history() -> impl Strategy<Value = Vec<Happening>> {
-    prop::collection::vec(happening(), 1..12)
+fn history(dice: &mut Dice) -> Vec<Happening> {
+    dice.several(1, 12, happening)
 }
 
 fn service_name(number: u8) -> ServiceName {

@@ -4,6 +4,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Uri};
 use jiff::Timestamp;
@@ -23,6 +24,7 @@ pub(super) struct Credentials {
     pub(super) master: Option<String>,
     /// Only used when neither of the others is given.
     pub(super) in_cluster: InCluster,
+    pub(super) plugin_timeout: Duration,
 }
 
 /// What the kubelet gives to a pod.
@@ -61,7 +63,8 @@ impl Credentials {
         let server = server(&selected)?;
         let authority = tls::authority(&selected)?;
         let plugin = selected.user.exec.as_ref().filter(|_| !headers::has_own_authorization(&selected.user));
-        let issued = plugin.map(|exec| exec::run(&selected, exec, authority.as_deref())).transpose()?;
+        let issued =
+            plugin.map(|exec| exec::run(&selected, exec, authority.as_deref(), self.plugin_timeout)).transpose()?;
         let is_from_plugin = issued.is_some();
         let issued = issued.unwrap_or_default();
         let tls = match server.scheme_str() {

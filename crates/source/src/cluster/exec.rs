@@ -1,9 +1,13 @@
 //! Credential plugins: programs that print a token or a client certificate, by `client.authentication.k8s.io`.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -39,8 +43,14 @@ struct Status {
     expiration_timestamp: Option<String>,
 }
 
-/// Runs the plugin and waits for it. `authority` is what `certificate-authority` holds.
-pub(super) fn run(selected: &Selected, exec: &Exec, authority: Option<&[u8]>) -> Result<Issued, AccessError> {
+/// Runs the plugin and waits for it. `authority` is what `certificate-authority` holds. A plugin that does not end in time is
+/// killed, unless it can ask the operator at a terminal.
+pub(super) fn run(
+    selected: &Selected,
+    exec: &Exec,
+    authority: Option<&[u8]>,
+    limit: Duration,
+) -> Result<Issued, AccessError> {
     let version = version(selected, exec)?;
     let command = exec.command.as_ref().ok_or_else(|| selected.user_field("exec.command", "is not set"))?;
     let is_interactive = is_interactive(selected, exec)?;
@@ -52,11 +62,32 @@ pub(super) fn run(selected: &Selected, exec: &Exec, authority: Option<&[u8]>) ->
     program.stdin(if is_interactive { Stdio::inherit() } else { Stdio::null() });
     program.stderr(if is_interactive { Stdio::inherit() } else { Stdio::piped() });
     let failed = |reason: String| selected.user_field("exec", format!("{command}: {reason}"));
-    let output = program.output().map_err(|error| failed(format!("cannot run: {error}{}", install_hint(exec))))?;
+    let timeout = Some(limit).filter(|_| !(is_interactive && io::stdin().is_terminal()));
+    let output = output(program, timeout);
+    let output = output.map_err(|error| failed(format!("cannot run: {error}{}", install_hint(exec))))?;
+    let output =
+        output.ok_or_else(|| failed(format!("did not end within {} s and was killed", limit.as_secs_f32())))?;
     if !output.status.success() {
         return Err(failed(failure(&output)));
     }
     issued(&output.stdout).map_err(failed)
+}
+
+/// The output of a program. Without one it ran into the timeout and was killed, with the processes that it has started.
+fn output(mut program: Command, timeout: Option<Duration>) -> io::Result<Option<Output>> {
+    let Some(timeout) = timeout else { return program.output().map(Some) };
+    let child = program.stdout(Stdio::piped()).process_group(0).spawn()?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (sender, receiver) = mpsc::channel();
+    // The thread outlives the timeout only until the pipes are closed; then it reaps the program.
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(timeout) {
+        Ok(output) => output.map(Some),
+        Err(_) => {
+            group.map(|group| kill_process_group(group, Signal::KILL)).transpose()?;
+            Ok(None)
+        }
+    }
 }
 
 fn version<'a>(selected: &Selected, exec: &'a Exec) -> Result<&'a str, AccessError> {
@@ -71,7 +102,7 @@ fn version<'a>(selected: &Selected, exec: &'a Exec) -> Result<&'a str, AccessErr
 fn is_interactive(selected: &Selected, exec: &Exec) -> Result<bool, AccessError> {
     match exec.interactive_mode.as_deref().unwrap_or("IfAvailable") {
         "Never" => Ok(false),
-        "IfAvailable" => Ok(std::io::stdin().is_terminal()),
+        "IfAvailable" => Ok(io::stdin().is_terminal()),
         "Always" => Ok(true),
         other => {
             let reason = format!("{other:?} is none of Never, IfAvailable and Always");
@@ -126,8 +157,7 @@ fn failure(output: &Output) -> String {
 /// The output is JSON, and YAML to some.
 fn issued(output: &[u8]) -> Result<Issued, String> {
     let text = std::str::from_utf8(output).map_err(|_| "the output is not UTF-8".to_owned())?;
-    let options = serde_saphyr::options! { with_snippet: false };
-    let credential: Result<Credential, _> = serde_saphyr::from_str_with_options(text, options);
+    let credential: Result<Credential, _> = portolan_yaml::read(text).and_then(|output| output.read());
     let credential = credential.map_err(|_| "the output is not an ExecCredential".to_owned())?;
     let status = credential.status.ok_or("the output has no status")?;
     let token = status.token.filter(|token| !token.is_empty());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use portolan_yaml::Node;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
@@ -164,29 +165,9 @@ pub(super) fn read(path: &Path) -> Result<Selected, AccessError> {
 }
 
 fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
-    let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| explained(text, &error))
-}
-
-/// Line and field in place of the value, which may be a secret.
-fn explained(text: &str, error: &serde_saphyr::Error) -> String {
-    let message = without_values(&error.without_snippet().to_string());
-    let Some(location) = error.location() else { return message };
-    let (line, column) = (location.line() as usize, location.column() as usize);
-    let before: String =
-        text.lines().nth(line.saturating_sub(1)).unwrap_or("").chars().take(column.saturating_sub(1)).collect();
-    let before = before.trim_end_matches(|it: char| !it.is_alphanumeric());
-    let field = before.rsplit(|it: char| !it.is_alphanumeric() && it != '-').next().unwrap_or("");
-    if field.is_empty() { format!("line {line}: {message}") } else { format!("line {line}, {field}: {message}") }
-}
-
-/// Messages of serde quote the value that has the wrong type.
-fn without_values(message: &str) -> String {
-    let quoted = message.find("string \"").map(|at| at + "string".len());
-    match quoted.and_then(|start| Some((start, message.rfind("\", expected")? + 1))) {
-        Some((start, end)) if start < end => format!("{}{}", &message[..start], &message[end..]),
-        _ => message.to_owned(),
-    }
+    let documents = portolan_yaml::read_all(text);
+    // The error has line and field, and never the value, which may be a secret.
+    documents.and_then(|it| it.iter().map(Node::read).collect()).map_err(|error| error.to_string())
 }
 
 /// Several documents count as one, in which the first entry of a name wins.

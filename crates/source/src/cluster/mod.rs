@@ -87,7 +87,8 @@ impl Cluster {
         notify: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let ClusterOptions { node_name, kubeconfig, master, content_type, qps, burst, names } = options;
-        let credentials = Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone() };
+        let credentials =
+            Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone(), plugin_timeout: tuning.plugin };
         credentials.selected()?;
         let access = Access::new(credentials, Throttle::new(qps, burst), &tuning);
         let shared =

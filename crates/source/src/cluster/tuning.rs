@@ -31,6 +31,8 @@ pub struct Tuning {
     pub page: u32,
     /// Whether to request initial events before a list.
     pub streaming: bool,
+    /// For a credential plugin.
+    pub plugin: Duration,
     pub in_cluster: InCluster,
 }
 
@@ -50,6 +52,7 @@ impl Default for Tuning {
             keepalive: Duration::from_secs(15),
             page: 500,
             streaming: true,
+            plugin: Duration::from_secs(60),
             in_cluster: InCluster::from_environment(),
         }
     }

@@ -2,36 +2,69 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use portolan_yaml::Node;
 use serde::de::DeserializeOwned;
 
-use super::full::{self, read_json, read_yaml};
-use super::node::Node;
-use super::{lines, plain};
 use crate::spec::Header;
 
-pub(crate) use full::ReadError;
-
-/// The text of one object, with the line of the file that it starts on.
-pub(crate) struct Document<'a> {
-    pub(crate) text: Cow<'a, str>,
+/// Why a text cannot be read, and on which line.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadError {
     pub(crate) line: u32,
-    pub(crate) is_json: bool,
+    pub(crate) reason: String,
+}
+
+/// One object, with the line of the file that it starts on.
+pub(crate) struct Document<'a> {
+    pub(crate) content: Content<'a>,
+    pub(crate) line: u32,
     /// The kind of the items of a typed list, which need not repeat it.
     pub(crate) item_kind: Option<String>,
 }
 
-impl Document<'_> {
-    /// A document is read several times, for its header and as an object; plain YAML is parsed only once for that.
+pub(crate) enum Content<'a> {
+    Yaml(Cow<'a, str>),
+    Json(&'a str),
+    /// An item of a list that was parsed as a whole: the list's text, the line that the text starts on, and the item.
+    Item(&'a str, u32, Node<'a>),
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn new(content: Content<'a>, line: u32) -> Self {
+        Self { content, line, item_kind: None }
+    }
+
+    /// A document is read several times, for its header and as an object; YAML is parsed only once for that.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        let plain = if self.is_json { None } else { plain::parse(&self.text).ok() };
-        Reader { document: self, plain }
+        let (text, first_line, tree) = match &self.content {
+            Content::Yaml(text) => (&**text, self.line, Tree::of(portolan_yaml::read(text), text)),
+            Content::Json(text) => (*text, self.line, Tree::Json),
+            Content::Item(text, first_line, node) => (*text, *first_line, Tree::Known(node)),
+        };
+        Reader { document: self, text, first_line, tree }
     }
 }
 
 pub(crate) struct Reader<'a> {
     document: &'a Document<'a>,
-    plain: Option<Node<'a>>,
+    text: &'a str,
+    /// The line of the file that the text starts on.
+    first_line: u32,
+    tree: Tree<'a>,
+}
+
+enum Tree<'a> {
+    Parsed(Node<'a>),
+    Known(&'a Node<'a>),
+    Malformed(ReadError),
+    /// Types are read from the text itself.
+    Json,
+}
+
+impl<'a> Tree<'a> {
+    fn of(read: Result<Node<'a>, portolan_yaml::Error>, text: &str) -> Self {
+        read.map_or_else(|error| Self::Malformed(explained(error, text)), Self::Parsed)
+    }
 }
 
 impl Reader<'_> {
@@ -40,21 +73,19 @@ impl Reader<'_> {
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
-        let plain = self.plain.as_ref().and_then(|node| T::deserialize(node).ok());
-        plain.map_or_else(|| self.read_fully(), Ok)
+        let read = match &self.tree {
+            Tree::Json => read_json(self.text),
+            Tree::Malformed(error) => Err(error.clone()),
+            Tree::Parsed(node) => node.read().map_err(|error| explained(error, self.text)),
+            Tree::Known(node) => node.read().map_err(|error| explained(error, self.text)),
+        };
+        read.map_err(|error| ReadError { line: self.first_line + error.line.max(1) - 1, reason: error.reason })
     }
 
-    fn read_fully<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
-        let text = &self.document.text;
-        let read = if self.document.is_json { read_json(text) } else { read_yaml(text) };
-        read.map_err(|error| ReadError { line: self.document.line + error.line.max(1) - 1, reason: error.reason })
-    }
-
-    /// Kind and name. `None` for a document without content, such as `null`. A document that is malformed elsewhere, or of
-    /// a style that takes long to read, is identified by its heading.
+    /// Kind and name. `None` for a document without content, such as `null`. A document that is malformed elsewhere is
+    /// identified by its heading.
     pub(crate) fn header(&self) -> Result<Option<Header>, ReadError> {
-        let heading = if self.plain.is_none() { self.heading() } else { None };
-        let mut header = heading.map_or_else(|| self.read(), |heading| Ok(Some(heading)))?;
+        let mut header = self.read().or_else(|error| self.heading().map(Some).ok_or(error))?;
         if let (Some(header), Some(kind)) = (&mut header, &self.document.item_kind) {
             header.kind = if header.kind.is_empty() { kind.clone() } else { std::mem::take(&mut header.kind) };
         }
@@ -62,21 +93,42 @@ impl Reader<'_> {
     }
 
     fn heading(&self) -> Option<Header> {
-        let heading = if self.document.is_json { None } else { heading(&self.document.text) };
-        heading.filter(|heading| !heading.kind.is_empty())
+        let Content::Yaml(text) = &self.document.content else { return None };
+        heading(text).filter(|heading| !heading.kind.is_empty())
     }
 
     /// The line of a field such as `spec.ports[0].port`, or of the nearest field around it that is there.
     pub(crate) fn line_of(&self, path: &str) -> u32 {
-        self.document.line + lines::line_of(&self.document.text, path) - 1
+        let line = match &self.tree {
+            Tree::Parsed(node) => node.line_of(path),
+            Tree::Known(node) => node.line_of(path),
+            Tree::Malformed(_) => 1,
+            // Most JSON is YAML.
+            Tree::Json => portolan_yaml::read(self.text).map_or(1, |node| node.line_of(path)),
+        };
+        self.first_line + line - 1
     }
+}
+
+fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
+    serde_json::from_str(text).map_err(|error| {
+        let reason = error.to_string();
+        let reason = reason.split_once(" at line ").map_or(&*reason, |(before, _)| before).to_owned();
+        ReadError { line: error.line() as u32, reason }
+    })
+}
+
+/// The error with the text of its line.
+fn explained(error: portolan_yaml::Error, text: &str) -> ReadError {
+    let content = text.lines().nth(error.line.max(1) as usize - 1).unwrap_or("").trim();
+    let shown: String = content.chars().take(60).collect();
+    let reason = if shown.is_empty() { error.reason } else { format!("{}: {shown:?}", error.reason) };
+    ReadError { line: error.line, reason }
 }
 
 /// The header of a document in block style, from those lines alone.
 pub(super) fn heading(text: &str) -> Option<Header> {
-    let lines = heading_lines(text);
-    let plain = plain::parse(&lines).and_then(|node| Header::deserialize(&node));
-    plain.ok().or_else(|| read_yaml(&lines).ok())
+    portolan_yaml::read(&heading_lines(text)).and_then(|node| node.read()).ok()
 }
 
 /// The top-level lines `apiVersion` and `kind`, and `metadata` with `name` and `namespace` below it.

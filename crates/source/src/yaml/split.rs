@@ -2,28 +2,23 @@
 
 use std::borrow::Cow;
 
+use portolan_yaml::{self as yaml, Node};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_saphyr::Spanned;
 
-use super::document::{Document, heading};
-use super::full::read_yaml;
+use super::document::{Content, Document, heading};
 use crate::spec::Header;
 
 pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut documents = Vec::new();
     for (line, chunk) in chunks(text) {
-        match json_documents(chunk, line) {
-            Some(found) => found.into_iter().for_each(|document| unwrap_list(document, &mut documents)),
-            None => unwrap_list(document(Cow::Borrowed(chunk), line, false), &mut documents),
+        match json_objects(chunk, line) {
+            Some(found) => documents.extend(found.into_iter().flat_map(|(line, text)| json_documents(text, line))),
+            None => documents.extend(yaml_documents(chunk, line)),
         }
     }
     documents
-}
-
-fn document(text: Cow<'_, str>, line: u32, is_json: bool) -> Document<'_> {
-    Document { text, line, is_json, item_kind: None }
 }
 
 /// Cuts at every `---` in the first column. YAML ends even a block scalar there, so this needs no parsing.
@@ -53,55 +48,63 @@ fn trimmed(line: u32, chunk: &str) -> Option<(u32, &str)> {
     (bytes < chunk.len()).then(|| (line + lines, &chunk[bytes..]))
 }
 
-/// The objects of a chunk that is JSON: one object, several behind each other, or an array of them.
-fn json_documents(chunk: &str, line: u32) -> Option<Vec<Document<'_>>> {
+/// The objects of a chunk that is JSON, each with its line: one object, several behind each other, or an array of them.
+fn json_objects(chunk: &str, line: u32) -> Option<Vec<(u32, &str)>> {
     let body = chunk.strip_prefix("---").unwrap_or(chunk);
     if !body.trim_start().starts_with(['{', '[']) {
         return None;
     }
-    let mut documents = Vec::new();
+    let mut objects = Vec::new();
     for value in serde_json::Deserializer::from_str(body).into_iter::<&RawValue>() {
         let value = value.ok()?.get();
         match serde_json::from_str::<Vec<&RawValue>>(value) {
-            Ok(items) => documents.extend(items.iter().map(|item| json_document(chunk, line, item.get()))),
-            Err(_) => documents.push(json_document(chunk, line, value)),
+            Ok(items) => objects.extend(items.iter().map(|item| located(chunk, line, item.get()))),
+            Err(_) => objects.push(located(chunk, line, value)),
         }
     }
-    Some(documents)
+    Some(objects)
 }
 
-/// `part` is a slice of `chunk`: the difference of their addresses gives its line.
-fn json_document<'a>(chunk: &'a str, line: u32, part: &'a str) -> Document<'a> {
-    let offset = (part.as_ptr() as usize).saturating_sub(chunk.as_ptr() as usize);
-    let before = chunk.as_bytes().get(..offset).unwrap_or_default();
+/// `part` is a slice of `text`: the difference of their addresses gives its line.
+fn located<'a>(text: &'a str, line: u32, part: &'a str) -> (u32, &'a str) {
+    let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
     let lines = before.iter().filter(|byte| **byte == b'\n').count();
-    document(Cow::Borrowed(part), line + lines as u32, true)
+    (line + lines as u32, part)
 }
 
 /// `kind: List` and typed lists yield their items, anything else itself.
-fn unwrap_list<'a>(document: Document<'a>, documents: &mut Vec<Document<'a>>) {
-    let Some(kind) = list_kind(&document) else { return documents.push(document) };
-    let first = documents.len();
-    match document.text {
-        Cow::Borrowed(text) if document.is_json => documents.extend(json_items(text, document.line)),
-        Cow::Borrowed(text) => match block_items(text, document.line) {
-            Some(items) => documents.extend(items),
-            None => documents.extend(parsed_items(document)),
-        },
-        Cow::Owned(_) => documents.extend(parsed_items(document)),
+fn json_documents(text: &str, line: u32) -> Vec<Document<'_>> {
+    let document = Document::new(Content::Json(text), line);
+    match list_kind(&document, text) {
+        Some(kind) => of_kind(&kind, json_items(text, line)),
+        None => vec![document],
     }
-    let kind = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
-    documents[first..].iter_mut().for_each(|item| item.item_kind = kind.map(str::to_owned));
 }
 
-fn list_kind(document: &Document<'_>) -> Option<String> {
-    if !document.text.contains("List") {
+fn yaml_documents(text: &str, line: u32) -> Vec<Document<'_>> {
+    let document = Document::new(Content::Yaml(Cow::Borrowed(text)), line);
+    match list_kind(&document, text) {
+        Some(kind) => of_kind(&kind, block_items(text, line).unwrap_or_else(|| parsed_items(text, line))),
+        None => vec![document],
+    }
+}
+
+fn list_kind(document: &Document<'_>, text: &str) -> Option<String> {
+    if !text.contains("List") {
         return None;
     }
-    let header = if document.is_json { None } else { heading(&document.text) };
-    let header = header.filter(|header| !header.kind.is_empty());
+    // A large list is not parsed as a whole for this.
+    let heading = if matches!(document.content, Content::Yaml(_)) { heading(text) } else { None };
+    let header = heading.filter(|header| !header.kind.is_empty());
     let header = header.or_else(|| document.reader().read::<Header>().ok())?;
     header.kind.ends_with("List").then_some(header.kind)
+}
+
+fn of_kind<'a>(list: &str, mut items: Vec<Document<'a>>) -> Vec<Document<'a>> {
+    let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty());
+    items.iter_mut().for_each(|item| item.item_kind = kind.map(str::to_owned));
+    items
 }
 
 fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
@@ -111,14 +114,15 @@ fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
         items: Vec<&'a RawValue>,
     }
     let items = serde_json::from_str::<List<'_>>(text).map(|list| list.items).unwrap_or_default();
-    items.into_iter().map(|item| json_document(text, line, item.get())).collect()
+    let items = items.into_iter().map(|item| located(text, line, item.get()));
+    items.map(|(line, item)| Document::new(Content::Json(item), line)).collect()
 }
 
 /// The items of a list in block style, cut at their dashes: with the dash replaced by a space, an item is a document.
-fn block_items(text: &str, line: u32) -> Option<Vec<Document<'static>>> {
+fn block_items(text: &str, line: u32) -> Option<Vec<Document<'_>>> {
     let mut lines = (line..).zip(text.split_inclusive('\n')).skip_while(|(_, line)| line.trim_end() != "items:");
     lines.next()?;
-    let mut items: Vec<Document<'static>> = Vec::new();
+    let mut items: Vec<(u32, String)> = Vec::new();
     let mut dash = None;
     for (number, line) in lines {
         let content = line.trim_start_matches(' ');
@@ -127,29 +131,27 @@ fn block_items(text: &str, line: u32) -> Option<Vec<Document<'static>>> {
         let starts = content.starts_with("- ") || content.trim_end() == "-";
         if starts && *dash.get_or_insert(indent) == indent {
             let text = format!("{:indent$} {}", "", &content[1..]);
-            items.push(document(Cow::Owned(text), number, false));
+            items.push((number, text));
         } else if filler || dash.is_some_and(|dash| indent > dash) {
-            items.last_mut().into_iter().for_each(|item| item.text.to_mut().push_str(line));
+            items.last_mut().into_iter().for_each(|(_, text)| text.push_str(line));
         } else {
             dash?;
             break;
         }
     }
-    Some(items)
+    Some(items.into_iter().map(|(line, text)| Document::new(Content::Yaml(Cow::Owned(text)), line)).collect())
 }
 
-/// A list in any other style is parsed as a whole, and its items become JSON.
-fn parsed_items(document: Document<'_>) -> Vec<Document<'_>> {
-    #[derive(Deserialize)]
-    struct List {
-        #[serde(default)]
-        items: Vec<Spanned<serde_json::Value>>,
+/// The items of a list in any other style, which is parsed as a whole.
+fn parsed_items<'a>(text: &'a str, line: u32) -> Vec<Document<'a>> {
+    let document = |item: Node<'a>| {
+        let of_item = line + item.line - 1;
+        Document::new(Content::Item(text, line, item), of_item)
+    };
+    match yaml::read(text).map(|list| list.into_value("items")) {
+        Ok(None) => Vec::new(),
+        Ok(Some(Node { content: yaml::Content::List(items), .. })) => items.into_iter().map(document).collect(),
+        Ok(Some(items)) if items.is_null() => Vec::new(),
+        _ => vec![Document::new(Content::Yaml(Cow::Borrowed(text)), line)],
     }
-    let Ok(list) = read_yaml::<List>(&document.text) else { return vec![document] };
-    list.items.into_iter().map(|item| parsed_item(item, document.line)).collect()
-}
-
-fn parsed_item(item: Spanned<serde_json::Value>, line: u32) -> Document<'static> {
-    let within = u32::try_from(item.referenced.line()).unwrap_or(1).max(1) - 1;
-    document(Cow::Owned(item.value.to_string()), line + within, true)
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use portolan_source::cluster::{ClusterOptions, Tuning};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -11,7 +13,7 @@ use super::access::{interrupt, plain};
 use super::authority::{Authority, kubeconfig};
 use super::fake::Fake;
 use super::fields::complaint;
-use super::follower::Follower;
+use super::follower::{Follower, options, tuning};
 use super::world::World;
 
 const VERSION: &str = "client.authentication.k8s.io/v1";
@@ -159,6 +161,30 @@ async fn what_a_plugin_prints_is_judged_and_never_quoted() {
         let found = complaint(&kubeconfig(folder.path(), cluster.clone(), json!({"exec": exec(folder.path())}))).await;
         assert!(found.contains("users.u.exec: ") && found.contains(expected), "{text}: {found}");
     }
+}
+
+#[tokio::test]
+async fn a_plugin_that_hangs_is_killed_with_what_it_started() {
+    let folder = TempDir::new().unwrap();
+    // Each watch runs it; the first line is of the run that fails first.
+    let processes = folder.path().join("processes");
+    let hang = "timeout --foreground 60 tail -f /dev/null";
+    script(folder.path(), &format!("{hang} &\necho $! >>{}\nwait\n", processes.display()));
+    let cluster = json!({"server": "http://127.0.0.1:1"});
+    let path = kubeconfig(folder.path(), cluster, json!({"exec": exec(folder.path())}));
+    let tuning = Tuning { plugin: Duration::from_secs(1), ..tuning() };
+    let follower = Follower::start(ClusterOptions { kubeconfig: Some(path), ..options() }, tuning);
+    let error = follower.fails_with("users.u.exec: sh: ").await;
+    assert!(error.contains("did not end within 1 s and was killed"), "{error}");
+    let processes = fs::read_to_string(processes).unwrap();
+    let command = Path::new("/proc").join(processes.lines().next().unwrap()).join("cmdline");
+    // A process that waits to be reaped has no command line any more.
+    let is_gone = async || {
+        while fs::read(&command).is_ok_and(|text| !text.is_empty()) {
+            tokio::time::timeout(Duration::from_millis(1), std::future::pending::<()>()).await.unwrap_err();
+        }
+    };
+    tokio::time::timeout(super::PATIENCE, is_gone()).await.expect("what the plugin has started is killed, too");
 }
 
 /// The file of an authority.

@@ -1,21 +1,27 @@
 //! A reader for the plain part of YAML that people and kubectl write: block mappings and lists of one-line scalars.
 //!
-//! Manifests of 50,000 Services with their EndpointSlices take 1.4 s of CPU time with it and 9.5 s with serde-saphyr alone
-//! (`cargo bench -p portolan-source`). It can go when serde-saphyr needs less than twice as long.
+//! Manifests of 50,000 Services with their EndpointSlices are loaded in 1.1 s of CPU time with it and in 2.9 s with
+//! [`crate::full`] alone (`cargo bench -p portolan-source`). It can go when the latter is less than twice the former.
 //!
-//! It never decides what a document means: at anything else (flow collections, block scalars, anchors, tags, escapes, tabs,
-//! characters beyond ASCII, duplicate keys, anything ambiguous) it gives up, and serde-saphyr reads the document.
+//! At anything else (flow collections, block scalars, anchors, tags, escapes, tabs, characters beyond ASCII, duplicate keys,
+//! anything ambiguous) it gives up, and the full reader reads the document.
 
-use super::node::{Node, NotPlain};
+use std::borrow::Cow;
+
+use crate::node::{Content, Entry, Node};
+
+/// The reason does not matter: the full reader finds it again and reports it.
+#[derive(Debug)]
+pub(crate) struct NotPlain;
 
 /// Deeper than any Kubernetes object; a limit protects the stack.
 const DEEPEST: usize = 32;
 
-pub(super) fn parse(text: &str) -> Result<Node<'_>, NotPlain> {
+pub(crate) fn parse(text: &str) -> Result<Node<'_>, NotPlain> {
     if !text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
         return Err(NotPlain);
     }
-    let mut reader = Reader { rest: text, line: None, depth: 0 };
+    let mut reader = Reader { rest: text, number: 0, line: None, depth: 0 };
     reader.advance();
     let root = reader.block()?;
     if reader.line.is_some() { Err(NotPlain) } else { Ok(root) }
@@ -24,6 +30,7 @@ pub(super) fn parse(text: &str) -> Result<Node<'_>, NotPlain> {
 /// A line with content, without its indentation.
 #[derive(Clone, Copy)]
 struct Line<'a> {
+    number: u32,
     indent: usize,
     content: &'a str,
 }
@@ -39,6 +46,8 @@ impl<'a> Line<'a> {
 
 struct Reader<'a> {
     rest: &'a str,
+    /// Of the last line that was read.
+    number: u32,
     line: Option<Line<'a>>,
     depth: usize,
 }
@@ -50,10 +59,14 @@ impl<'a> Reader<'a> {
         while self.line.is_none() && !self.rest.is_empty() {
             let (line, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
             self.rest = rest;
+            self.number += 1;
             let content = line.trim_start_matches(' ');
             let indent = line.len() - content.len();
-            self.line = (!content.is_empty() && !content.starts_with('#'))
-                .then(|| Line { indent, content: content.trim_end_matches(' ') });
+            self.line = (!content.is_empty() && !content.starts_with('#')).then(|| Line {
+                number: self.number,
+                indent,
+                content: content.trim_end_matches(' '),
+            });
         }
     }
 
@@ -63,51 +76,53 @@ impl<'a> Reader<'a> {
         if self.depth > DEEPEST {
             return Err(NotPlain);
         }
-        let node = if line.item().is_some() { self.list(line.indent) } else { self.map(line.indent) };
+        let content = if line.item().is_some() { self.list(line.indent) } else { self.map(line.indent) };
         self.depth -= 1;
-        node
+        Ok(Node { line: line.number, content: content? })
     }
 
-    fn map(&mut self, indent: usize) -> Result<Node<'a>, NotPlain> {
-        let mut entries: Vec<(&str, Node<'_>)> = Vec::with_capacity(8);
+    fn map(&mut self, indent: usize) -> Result<Content<'a>, NotPlain> {
+        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(8);
         while let Some(line) = self.line.filter(|line| line.indent == indent && line.item().is_none()) {
             let (key, value) = split_entry(line.content).ok_or(NotPlain)?;
-            if entries.iter().any(|(known, _)| *known == key) {
+            if entries.iter().any(|known| known.key == key) {
                 return Err(NotPlain);
             }
             self.advance();
-            entries.push((key, self.value(value, indent, true)?));
+            let value = self.value(value, line, true)?;
+            entries.push(Entry { line: line.number, key: Cow::Borrowed(key), value });
         }
-        Ok(Node::Map(entries))
+        Ok(Content::Map(entries))
     }
 
-    fn list(&mut self, indent: usize) -> Result<Node<'a>, NotPlain> {
+    fn list(&mut self, indent: usize) -> Result<Content<'a>, NotPlain> {
         let mut items = Vec::new();
-        while let Some((offset, rest)) = self.line.filter(|line| line.indent == indent).and_then(|line| line.item()) {
-            items.push(self.list_item(indent, offset, rest)?);
+        while let Some(line) = self.line.filter(|line| line.indent == indent) {
+            let Some((offset, rest)) = line.item() else { break };
+            items.push(self.list_item(line, offset, rest)?);
         }
-        Ok(Node::List(items))
+        Ok(Content::List(items))
     }
 
     /// `- key: value` opens a mapping whose further keys stand below the first one.
-    fn list_item(&mut self, indent: usize, offset: usize, rest: &'a str) -> Result<Node<'a>, NotPlain> {
+    fn list_item(&mut self, line: Line<'a>, offset: usize, rest: &'a str) -> Result<Node<'a>, NotPlain> {
         if split_entry(rest).is_some() {
-            self.line = Some(Line { indent: indent + offset, content: rest });
+            self.line = Some(Line { indent: line.indent + offset, content: rest, ..line });
             return self.block();
         }
         self.advance();
-        self.value(rest, indent, false)
+        self.value(rest, line, false)
     }
 
-    /// The value behind a key or a dash. A list may stand under its key without further indentation.
-    fn value(&mut self, text: &'a str, indent: usize, of_key: bool) -> Result<Node<'a>, NotPlain> {
-        let deeper = self.line.is_some_and(|line| line.indent > indent);
-        let beside = of_key && self.line.is_some_and(|line| line.indent == indent && line.item().is_some());
+    /// The value behind a key or a dash of a line. A list may stand under its key without further indentation.
+    fn value(&mut self, text: &'a str, line: Line<'a>, of_key: bool) -> Result<Node<'a>, NotPlain> {
+        let deeper = self.line.is_some_and(|next| next.indent > line.indent);
+        let beside = of_key && self.line.is_some_and(|next| next.indent == line.indent && next.item().is_some());
         match text.is_empty() || text.starts_with('#') {
             true if deeper || beside => self.block(),
-            true => Ok(Node::Null),
+            true => Ok(Node::null(line.number)),
             false if deeper => Err(NotPlain),
-            false => scalar(text),
+            false => scalar(text).map(|content| Node { line: line.number, content }),
         }
     }
 }
@@ -123,27 +138,27 @@ fn split_entry(content: &str) -> Option<(&str, &str)> {
     (separated && surely_text).then_some((key, text))
 }
 
-fn scalar(text: &str) -> Result<Node<'_>, NotPlain> {
+fn scalar(text: &str) -> Result<Content<'_>, NotPlain> {
     match text.as_bytes()[0] {
         quote @ (b'"' | b'\'') => quoted(text, char::from(quote)),
-        b'{' if text == "{}" => Ok(Node::Map(Vec::new())),
-        b'[' if text == "[]" => Ok(Node::List(Vec::new())),
+        b'{' if text == "{}" => Ok(Content::Map(Vec::new())),
+        b'[' if text == "[]" => Ok(Content::List(Vec::new())),
         first if first.is_ascii_alphanumeric() || b"./_".contains(&first) => plain(text),
         _ => Err(NotPlain),
     }
 }
 
-fn quoted(text: &str, quote: char) -> Result<Node<'_>, NotPlain> {
+fn quoted(text: &str, quote: char) -> Result<Content<'_>, NotPlain> {
     let (inner, after) = text[1..].split_once(quote).ok_or(NotPlain)?;
     let simple = !inner.contains('\\') || quote == '\'';
     let ended = after.is_empty() || after.trim_start().starts_with('#') && after.starts_with(' ');
-    if simple && ended { Ok(Node::Quoted(inner)) } else { Err(NotPlain) }
+    if simple && ended { Ok(Content::Quoted(Cow::Borrowed(inner))) } else { Err(NotPlain) }
 }
 
-fn plain(text: &str) -> Result<Node<'_>, NotPlain> {
+fn plain(text: &str) -> Result<Content<'_>, NotPlain> {
     let text = text.split_once(" #").map_or(text, |(before, _)| before.trim_end_matches(' '));
     if text.contains(": ") || text.ends_with(':') {
         return Err(NotPlain);
     }
-    Ok(if text.eq_ignore_ascii_case("null") { Node::Null } else { Node::Plain(text) })
+    Ok(Content::Plain(Cow::Borrowed(text)))
 }

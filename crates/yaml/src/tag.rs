@@ -1,0 +1,43 @@
+//! Tags: those of the core schema decide what a scalar is, all others have no effect.
+
+use std::borrow::Cow;
+
+use granit_parser::{ScalarStyle, Tag};
+
+use crate::node::Content;
+use crate::scalar;
+
+type OptionalTag<'a> = Option<Cow<'a, Tag>>;
+
+pub(crate) fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, tag: &OptionalTag<'a>) -> Result<Content<'a>, String> {
+    let mismatch = |name: &str| Err(format!("the value does not match its tag !!{name}"));
+    match name(tag).as_deref() {
+        Some("str" | "!") => Ok(Content::Quoted(text)),
+        Some("null") => Ok(Content::Plain(Cow::Borrowed("~"))),
+        Some("bool") if scalar::boolean(&text).is_some() => Ok(Content::Plain(text)),
+        Some("int") if scalar::integer(&text).is_some() => Ok(Content::Plain(text)),
+        Some("float") if scalar::integer(&text).is_some() => Ok(Content::Plain(Cow::Owned(format!("{text}.0")))),
+        Some("float") if scalar::number(&text).is_some() => Ok(Content::Plain(text)),
+        Some(name @ ("bool" | "int" | "float" | "map" | "seq")) => mismatch(name),
+        Some("binary") => Err("the tag !!binary is not supported".to_owned()),
+        _ if style == ScalarStyle::Plain => Ok(Content::Plain(text)),
+        _ => Ok(Content::Quoted(text)),
+    }
+}
+
+/// Refuses a tag of the core schema that is not the one of this kind of collection.
+pub(crate) fn collection(tag: &OptionalTag<'_>, own: &str) -> Result<(), String> {
+    match name(tag).as_deref() {
+        Some(name @ ("str" | "null" | "bool" | "int" | "float" | "binary" | "map" | "seq")) if name != own => {
+            Err(format!("the value does not match its tag !!{name}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of a tag of YAML itself, and `!` for the tag that makes a scalar a string.
+fn name<'t>(tag: &'t OptionalTag<'_>) -> Option<Cow<'t, str>> {
+    let tag = tag.as_deref()?;
+    let of_yaml = tag.suffix_in_namespace("tag:yaml.org,2002:");
+    of_yaml.or_else(|| (tag.to_string() == "!").then_some(Cow::Borrowed("!")))
+}
