@@ -1,20 +1,20 @@
 //! Accepts clients, up to the connection limit.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_model::Protocol;
 use rustix::io::Errno;
-use rustix::net::sockopt::{ip_original_dst, ipv6_original_dst};
-use rustix::net::{SocketFlags, acceptfrom_with, getsockname};
+use rustix::net::{SocketFlags, acceptfrom_with};
 
 use super::Worker;
 use super::choice::Choice;
 use super::connection::reset_on_close;
 use super::dialing::is_shortage;
 use super::poller::Source;
+use super::redirected::is_redirected;
 use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
@@ -163,21 +163,6 @@ impl Worker {
         let now = self.now;
         self.listeners.iter_mut().for_each(|listener| listener.choice.expire(now));
     }
-}
-
-/// Whether a packet rule redirected the connection from another address.
-fn is_redirected(socket: &OwnedFd, client: SocketAddr, own_port: u16) -> bool {
-    let original = match client {
-        SocketAddr::V4(_) => ip_original_dst(socket).map(SocketAddr::V4),
-        SocketAddr::V6(_) => ipv6_original_dst(socket).map(SocketAddr::V6),
-    };
-    // Without connection tracking there is no redirection.
-    original.is_ok_and(|it| it.port() != own_port || it.ip() != local_address(socket))
-}
-
-fn local_address(socket: &OwnedFd) -> IpAddr {
-    let address = getsockname(socket).and_then(SocketAddr::try_from);
-    address.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
 /// Limits how often a warning about a lasting state is logged.

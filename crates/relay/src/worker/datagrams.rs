@@ -97,9 +97,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Assigns an endpoint to the client; `None` if the limit is reached or there is no endpoint.
+    /// Assigns an endpoint to the client; `None` if it was not redirected, the limit is reached or there is no endpoint.
     fn associate(&mut self, flow: FlowKey, answers: &Arc<OwnedFd>) -> Option<Key> {
-        let tally = Arc::clone(&self.listeners.get(flow.0)?.tally);
+        let listener = self.listeners.get(flow.0)?;
+        let own = SocketAddr::new(flow.2.address, listener.port);
+        if self.redirections.as_mut().is_some_and(|redirections| !redirections.has(flow.1, own)) {
+            return None;
+        }
+        let tally = Arc::clone(&listener.tally);
         if self.is_full() {
             tally.refused_at_limit.add(1);
             self.warnings.at_limit(self.now, self.max_connections);

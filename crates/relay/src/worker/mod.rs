@@ -11,6 +11,7 @@ mod health;
 mod moving;
 mod pipes;
 mod poller;
+mod redirected;
 mod slots;
 mod timers;
 
@@ -32,6 +33,7 @@ use self::dialing::{Dial, PendingClient};
 use self::health::EndpointHealth;
 use self::pipes::Pipes;
 use self::poller::{Events, Poller, Source};
+use self::redirected::Redirections;
 use self::slots::{Key, Slots};
 use self::timers::{Alarm, Timers};
 use crate::counters::Tally;
@@ -68,6 +70,8 @@ pub(crate) struct Worker {
     waiting_for_pipe: VecDeque<Key>,
     pipes: Pipes,
     associations: Associations,
+    /// `None` if every client is served, redirected or not.
+    redirections: Option<Redirections>,
     active: Arc<AtomicUsize>,
     warnings: Warnings,
 }
@@ -80,7 +84,8 @@ pub(crate) fn start(
     let poller = Poller::new().map_err(|source| Error::io("creating an epoll instance", source))?;
     let (sender, requests) = channel();
     let commands = Commands::new(sender, poller.waker());
-    let worker = Worker::new(limits, descriptors, poller, requests, active);
+    let redirections = limits.only_redirected.then(Redirections::open).transpose()?;
+    let worker = Worker { redirections, ..Worker::new(limits, descriptors, poller, requests, active) };
     let thread = std::thread::Builder::new().name("relay".to_owned()).spawn(move || worker.run());
     thread.map(|thread| (commands, thread)).map_err(|source| Error::io("starting the relay's thread", source))
 }
@@ -118,6 +123,7 @@ impl Worker {
             waiting_for_pipe: VecDeque::new(),
             pipes: Pipes::new(shares.pipes),
             associations: Associations::new(),
+            redirections: None,
             active,
             warnings: Warnings::default(),
         }
