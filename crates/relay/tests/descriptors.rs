@@ -19,7 +19,7 @@ fn clients_wait_until_there_are_descriptors_again() {
     let mut clients: Vec<TcpStream> = (0..3).map(|_| connect(port)).collect();
 
     let mut hoard: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    relay.set_targets("web", Targets { endpoints: vec![address], affinity: None }).unwrap();
+    relay.set_targets("web", Targets { endpoints: vec![address], ..Targets::default() }).unwrap();
     until("nobody can be taken in", || relay.counters()[0].1.refused_at_limit > 0);
     assert_eq!(relay.active(), 0);
     // Enough to take one in, and too few to ask an endpoint.

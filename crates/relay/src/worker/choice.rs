@@ -68,7 +68,7 @@ mod tests {
 
     fn targets(names: &[&str], affinity: Option<u64>) -> Targets {
         let endpoints = names.iter().map(|name| name.parse().unwrap()).collect();
-        Targets { endpoints, affinity: affinity.map(Duration::from_secs) }
+        Targets { endpoints, affinity: affinity.map(Duration::from_secs), ..Targets::default() }
     }
 
     const A: &str = "10.0.0.1:80";

@@ -13,10 +13,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
 use super::Worker;
+use super::admission::Seat;
+use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::{Key, Slots};
 use super::timers::Alarm;
-use crate::counters::Tally;
 use crate::listening::outgoing;
 
 /// Datagrams per turn.
@@ -37,7 +38,7 @@ pub(super) struct Association {
     socket: OwnedFd,
     /// The socket of the listener, which another process may have taken over since.
     answers: Arc<OwnedFd>,
-    tally: Arc<Tally>,
+    seat: Seat,
     last_used: Instant,
 }
 
@@ -50,10 +51,6 @@ pub(super) struct Associations {
 impl Associations {
     pub(super) fn new() -> Self {
         Associations { slots: Slots::new(), by_flow: HashMap::new(), buffer: vec![0; LARGEST] }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
     }
 }
 
@@ -89,7 +86,7 @@ impl Worker {
         let Some(association) = self.associations.slots.get_mut(key) else { return Ok(()) };
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
-            Ok(bytes) => association.tally.bytes_from_clients.add(bytes as u64),
+            Ok(bytes) => association.seat.tally.bytes_from_clients.add(bytes as u64),
             // Dropped because of a local shortage, which says nothing about the endpoint.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -100,23 +97,31 @@ impl Worker {
     /// Assigns an endpoint to the client; `None` if it was not redirected, the limit is reached or there is no endpoint.
     fn associate(&mut self, flow: FlowKey, answers: &Arc<OwnedFd>) -> Option<Key> {
         let listener = self.listeners.get(flow.0)?;
-        let own = SocketAddr::new(flow.2.address, listener.port);
-        if self.redirections.as_mut().is_some_and(|redirections| !redirections.has(flow.1, own)) {
+        let (share, tally, port) = (Arc::clone(&listener.share), Arc::clone(&listener.tally), listener.port);
+        if !self.admission.allows_service(&share) {
+            self.note_limit(flow.0);
             return None;
         }
-        let tally = Arc::clone(&listener.tally);
-        if self.is_full() {
-            tally.refused_at_limit.add(1);
-            self.warnings.at_limit(self.now, self.max_connections);
+        if !self.is_redirected(flow, port) {
+            return None;
+        }
+        if !self.admission.allows_client(flow.1.ip()) {
+            self.refuse_client(flow.0, flow.1);
             return None;
         }
         let Some((endpoint, socket)) = self.reach_endpoint(flow) else {
             tally.failed.add(1);
             return None;
         };
-        self.connection_started(&tally);
+        let seat = self.admission.take(&share, flow.1.ip(), &tally);
+        self.connection_started(&seat);
         let answers = Arc::clone(answers);
-        self.add(Association { flow, endpoint, socket, answers, tally, last_used: self.now })
+        self.add(Association { flow, endpoint, socket, answers, seat, last_used: self.now })
+    }
+
+    fn is_redirected(&mut self, (_, client, at): FlowKey, port: u16) -> bool {
+        let own = SocketAddr::new(at.address, port);
+        self.redirections.as_mut().is_none_or(|redirections| redirections.has(client, own))
     }
 
     fn reach_endpoint(&mut self, flow: FlowKey) -> Option<(SocketAddr, OwnedFd)> {
@@ -178,7 +183,7 @@ impl Worker {
         self.health.answered(Protocol::Udp, association.endpoint);
         let (_, client, at) = association.flow;
         if datagram::send(association.answers.as_fd(), &buffer[..length], client, at).is_ok() {
-            association.tally.bytes_to_clients.add(length as u64);
+            association.seat.tally.bytes_to_clients.add(length as u64);
         }
         Ok(())
     }
@@ -187,7 +192,7 @@ impl Worker {
     fn endpoint_is_gone(&mut self, key: Key) {
         let Some(association) = self.associations.slots.get(key) else { return };
         self.health.failed(Protocol::Udp, association.endpoint, self.now);
-        association.tally.dial_errors.add(1);
+        association.seat.tally.dial_errors.add(1);
         self.end_association(key);
     }
 
@@ -214,7 +219,7 @@ impl Worker {
         let Some(association) = self.associations.slots.remove(key) else { return };
         self.associations.by_flow.remove(&association.flow);
         drop(association.socket);
-        self.connection_ended(&association.tally);
+        self.connection_ended(&association.seat);
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::net::sockopt::socket_error;
 
 use super::Worker;
 use super::accepting::RETRY_DELAY;
+use super::admission::Seat;
 use super::connection::reset_on_close;
 use super::poller::Source;
 use super::slots::Key;
@@ -36,7 +37,7 @@ pub(super) struct PendingClient {
     client: OwnedFd,
     address: SocketAddr,
     listener: Key,
-    tally: Arc<Tally>,
+    seat: Seat,
     attempts: Vec<Attempt>,
     tries: usize,
 }
@@ -89,11 +90,11 @@ impl PendingClient {
 }
 
 impl Worker {
-    pub(super) fn find_endpoint(&mut self, listener: Key, client: OwnedFd, address: SocketAddr, tally: Arc<Tally>) {
+    pub(super) fn find_endpoint(&mut self, listener: Key, client: OwnedFd, address: SocketAddr, seat: Seat) {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.pending_clients += 1;
         }
-        let pending = PendingClient { client, address, listener, tally, attempts: Vec::new(), tries: 0 };
+        let pending = PendingClient { client, address, listener, seat, attempts: Vec::new(), tries: 0 };
         let pending = self.pending_clients.insert(pending);
         self.dial_next(pending, Candidates::Any);
     }
@@ -134,9 +135,9 @@ impl Worker {
     fn dial(&mut self, key: Key, endpoint: SocketAddr) -> Result<(), Errno> {
         let socket = outgoing(Protocol::Tcp, endpoint)?;
         let Some(pending) = self.pending_clients.get_mut(key) else { return Ok(()) };
-        pending.tally.retries.add(u64::from(pending.tries > 0));
+        pending.seat.tally.retries.add(u64::from(pending.tries > 0));
         pending.tries += 1;
-        let tally = Arc::clone(&pending.tally);
+        let tally = Arc::clone(&pending.seat.tally);
         let attempt = pending.attempt(endpoint);
         let timeout = DIAL_TIMEOUTS[attempt.times.min(DIAL_TIMEOUTS.len() - 1)];
         attempt.times += 1;
@@ -180,7 +181,7 @@ impl Worker {
             self.health.failed(Protocol::Tcp, endpoint, self.now);
         }
         if let Some(pending) = self.pending_clients.get_mut(pending) {
-            pending.tally.dial_errors.add(1);
+            pending.seat.tally.dial_errors.add(1);
             let attempt = pending.attempt(endpoint);
             attempt.is_pending = false;
             attempt.has_refused = true;
@@ -209,7 +210,7 @@ impl Worker {
             listener.choice.bind(pending.address.ip(), dial.endpoint, self.now);
         }
         self.remove_if_unused(pending.listener);
-        self.connect(pending.client, dial.socket, pending.tally);
+        self.connect(pending.client, dial.socket, pending.seat);
     }
 
     /// Marks the endpoint as suspect, and dials another trusted endpoint in parallel.
@@ -236,12 +237,12 @@ impl Worker {
     fn reject(&mut self, key: Key) {
         let Some(pending) = self.pending_clients.remove(key) else { return };
         reset_on_close(&pending.client);
-        pending.tally.failed.add(1);
+        pending.seat.tally.failed.add(1);
         if let Some(listener) = self.listeners.get_mut(pending.listener) {
             listener.pending_clients -= 1;
         }
         self.remove_if_unused(pending.listener);
-        self.connection_ended(&pending.tally);
+        self.connection_ended(&pending.seat);
     }
 }
 

@@ -4,6 +4,7 @@
 mod datagrams;
 mod endpoints;
 mod handover;
+mod idle;
 mod limits;
 mod rules;
 mod streams;
