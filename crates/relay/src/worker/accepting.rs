@@ -22,7 +22,7 @@ use crate::counters::Tally;
 use crate::listening::QUEUE;
 
 /// The delay before a retry when the process is out of descriptors.
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
@@ -86,8 +86,11 @@ impl Doorway for Worker {
         self.warnings.at_limit(self.now, self.admission.limit(), &listener.share);
     }
 
+    /// One timer for all that wait: each retry serves them in order, and stops at the next shortage.
     fn retry_later(&mut self) {
-        self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
+        if !std::mem::replace(&mut self.is_retry_set, true) {
+            self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
+        }
     }
 }
 

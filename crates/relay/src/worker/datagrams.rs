@@ -40,6 +40,8 @@ pub(super) struct Association {
     answers: Arc<OwnedFd>,
     seat: Seat,
     last_used: Instant,
+    /// When its timer fires.
+    checked_at: Instant,
 }
 
 pub(super) struct Associations {
@@ -116,7 +118,15 @@ impl Worker {
         let seat = self.admission.take(&share, flow.1.ip(), &tally);
         self.connection_started(&seat);
         let answers = Arc::clone(answers);
-        self.add(Association { flow, endpoint, socket, answers, seat, last_used: self.now })
+        self.add(Association {
+            flow,
+            endpoint,
+            socket,
+            answers,
+            seat,
+            last_used: self.now,
+            checked_at: self.now + self.limits.udp_idle,
+        })
     }
 
     fn is_redirected(&mut self, (_, client, at): FlowKey, port: u16) -> bool {
@@ -146,10 +156,10 @@ impl Worker {
     }
 
     fn add(&mut self, association: Association) -> Option<Key> {
-        let flow = association.flow;
+        let (flow, checked_at) = (association.flow, association.checked_at);
         let key = self.associations.slots.insert(association);
         self.associations.by_flow.insert(flow, key);
-        self.timers.set(self.now + self.limits.udp_idle, Alarm::Idle(key));
+        self.timers.set(checked_at, Alarm::Idle(key));
         let socket = &self.associations.slots.get(key)?.socket;
         match self.poller.watch_for_input(socket, Source::Association(key)) {
             Ok(()) => Some(key),
@@ -197,9 +207,10 @@ impl Worker {
     }
 
     pub(super) fn end_if_idle(&mut self, key: Key) {
-        let Some(association) = self.associations.slots.get(key) else { return };
+        let Some(association) = self.associations.slots.get_mut(key) else { return };
         let end = association.last_used + self.limits.udp_idle;
         if self.now < end {
+            association.checked_at = end;
             self.timers.set(end, Alarm::Idle(key));
         } else {
             self.end_association(key);
@@ -218,6 +229,7 @@ impl Worker {
     fn end_association(&mut self, key: Key) {
         let Some(association) = self.associations.slots.remove(key) else { return };
         self.associations.by_flow.remove(&association.flow);
+        self.timers.cancel(association.checked_at, Alarm::Idle(key));
         drop(association.socket);
         self.connection_ended(&association.seat);
     }

@@ -13,9 +13,9 @@ use rustix::net::connect;
 use rustix::net::sockopt::socket_error;
 
 use super::Worker;
-use super::accepting::RETRY_DELAY;
 use super::admission::Seat;
 use super::connection::reset_on_close;
+use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::Key;
 use super::timers::Alarm;
@@ -40,6 +40,8 @@ pub(super) struct PendingClient {
     seat: Seat,
     attempts: Vec<Attempt>,
     tries: usize,
+    /// The client is among those that wait for a descriptor.
+    lacks_descriptor: bool,
 }
 
 /// The dials of a client to one endpoint.
@@ -94,7 +96,8 @@ impl Worker {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.pending_clients += 1;
         }
-        let pending = PendingClient { client, address, listener, seat, attempts: Vec::new(), tries: 0 };
+        let pending =
+            PendingClient { client, address, listener, seat, attempts: Vec::new(), tries: 0, lacks_descriptor: false };
         let pending = self.pending_clients.insert(pending);
         self.dial_next(pending, Candidates::Any);
     }
@@ -163,14 +166,26 @@ impl Worker {
     }
 
     /// The process is out of descriptors: the client waits for a retry.
-    fn wait_for_descriptor(&mut self, pending: Key) {
-        self.without_descriptor.push(pending);
-        self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
+    fn wait_for_descriptor(&mut self, key: Key) {
+        let Some(pending) = self.pending_clients.get_mut(key) else { return };
+        if !std::mem::replace(&mut pending.lacks_descriptor, true) {
+            self.without_descriptor.push_back(key);
+        }
+        self.retry_later();
     }
 
+    /// In the order of their arrival, until descriptors run out again.
     pub(super) fn dial_for_waiting(&mut self) {
-        for pending in std::mem::take(&mut self.without_descriptor) {
-            self.dial_next(pending, Candidates::Any);
+        while let Some(key) = self.without_descriptor.pop_front() {
+            let Some(pending) = self.pending_clients.get_mut(key) else { continue };
+            pending.lacks_descriptor = false;
+            if pending.is_waiting() {
+                continue;
+            }
+            self.dial_next(key, Candidates::Any);
+            if self.pending_clients.get(key).is_some_and(|pending| pending.lacks_descriptor) {
+                return;
+            }
         }
     }
 
@@ -193,8 +208,11 @@ impl Worker {
         match socket_error(&dial.socket).and_then(|state| state) {
             Ok(()) => self.dial_succeeded(dial),
             Err(error) => {
-                self.note_refusal(dial.pending, dial.endpoint, error);
-                self.dial_next(dial.pending, Candidates::Any);
+                let (pending, endpoint) = (dial.pending, dial.endpoint);
+                // The next dial may need its descriptor.
+                drop(dial);
+                self.note_refusal(pending, endpoint, error);
+                self.dial_next(pending, Candidates::Any);
             }
         }
     }
@@ -223,13 +241,14 @@ impl Worker {
     }
 
     pub(super) fn dial_timed_out(&mut self, key: Key) {
-        let Some(dial) = self.dials.remove(key) else { return };
-        self.health.failed(Protocol::Tcp, dial.endpoint, self.now);
-        dial.tally.dial_errors.add(1);
-        let Some(pending) = self.pending_clients.get_mut(dial.pending) else { return };
-        pending.attempt(dial.endpoint).is_pending = false;
+        // The next dial may need the descriptor.
+        let Some(Dial { pending: key, endpoint, tally, .. }) = self.dials.remove(key) else { return };
+        self.health.failed(Protocol::Tcp, endpoint, self.now);
+        tally.dial_errors.add(1);
+        let Some(pending) = self.pending_clients.get_mut(key) else { return };
+        pending.attempt(endpoint).is_pending = false;
         if !pending.is_waiting() {
-            self.dial_next(dial.pending, Candidates::Any);
+            self.dial_next(key, Candidates::Any);
         }
     }
 

@@ -58,12 +58,14 @@ pub(crate) struct Worker {
     /// The time at the start of this turn.
     now: Instant,
     timers: Timers,
+    /// The retry timer is set.
+    is_retry_set: bool,
     listeners: Slots<Listener>,
     names: HashMap<String, Key>,
     paused: Paused,
     pending_clients: Slots<PendingClient>,
     /// Clients that are waiting for a free descriptor.
-    without_descriptor: Vec<Key>,
+    without_descriptor: VecDeque<Key>,
     dials: Slots<Dial>,
     health: EndpointHealth,
     connections: Slots<Connection>,
@@ -114,11 +116,12 @@ impl Worker {
             has_ended: false,
             now,
             timers,
+            is_retry_set: false,
             listeners: Slots::new(),
             names: HashMap::new(),
             paused: Paused::default(),
             pending_clients: Slots::new(),
-            without_descriptor: Vec::new(),
+            without_descriptor: VecDeque::new(),
             dials: Slots::new(),
             health: EndpointHealth::default(),
             connections: Slots::new(),
@@ -184,10 +187,14 @@ impl Worker {
         }
     }
 
+    /// There may be descriptors again: connections that are established come first, then clients that are accepted,
+    /// and at the end of the turn those in the accept queues.
     fn retry(&mut self) {
-        self.admission.has_room = true;
+        self.is_retry_set = false;
+        self.pipes.shortage_may_be_over();
+        self.run_queued();
         self.dial_for_waiting();
-        self.queue.append(&mut self.waiting_for_pipe);
+        self.admission.has_room = true;
     }
 
     fn sweep(&mut self) {

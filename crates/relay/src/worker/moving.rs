@@ -1,7 +1,6 @@
 //! Established connections: their turns, and their end.
 
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -10,12 +9,9 @@ use super::Worker;
 use super::admission::Seat;
 use super::connection::{Connection, Side, reset_on_close};
 use super::flow::Pace;
+use super::pausing::Doorway;
 use super::poller::{Poller, Source};
 use super::slots::Key;
-use super::timers::Alarm;
-
-/// The retry interval while all pipes are in use.
-const PIPE_RETRY: Duration = Duration::from_millis(100);
 
 impl Worker {
     /// Starts relaying between a client and its server.
@@ -56,10 +52,11 @@ impl Worker {
     }
 
     fn wait_for_pipe(&mut self, key: Key) {
-        if self.waiting_for_pipe.is_empty() {
-            self.timers.set(self.now + PIPE_RETRY, Alarm::Retry);
-        }
         self.waiting_for_pipe.push_back(key);
+        // At the limit of pipes, the next one that is returned goes to the first that waits.
+        if self.pipes.is_short() {
+            self.retry_later();
+        }
     }
 
     /// Runs every queued connection for one turn.
