@@ -69,7 +69,7 @@ impl Worker {
                     protocol,
                     port,
                     socket: Some(socket),
-                    choice: Choice::default(),
+                    choice: Choice::new(self.affinity_budget.clone()),
                     has_targets: false,
                     tally,
                     pending_clients: 0,

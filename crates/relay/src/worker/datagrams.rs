@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
 use super::Worker;
 use super::admission::Seat;
+use super::dialing::is_local;
 use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::{Key, Slots};
@@ -89,8 +90,9 @@ impl Worker {
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
             Ok(bytes) => association.seat.tally.bytes_from_clients.add(bytes as u64),
-            // Dropped because of a local shortage, which says nothing about the endpoint.
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::INTR) => {}
+            // The datagram is dropped.
+            Err(error) if is_local(error) => {}
+            Err(Errno::MSGSIZE | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -111,10 +113,11 @@ impl Worker {
             self.refuse_client(flow.0, flow.1);
             return None;
         }
-        let Some((endpoint, socket)) = self.reach_endpoint(flow) else {
+        let Some(endpoint) = self.endpoint_for(flow) else {
             tally.failed.add(1);
             return None;
         };
+        let socket = self.reach_endpoint(flow.0, endpoint)?;
         let seat = self.admission.take(&share, flow.1.ip(), &tally);
         self.connection_started(&seat);
         let answers = Arc::clone(answers);
@@ -134,15 +137,16 @@ impl Worker {
         self.redirections.as_mut().is_none_or(|redirections| redirections.has(client, own))
     }
 
-    fn reach_endpoint(&mut self, flow: FlowKey) -> Option<(SocketAddr, OwnedFd)> {
-        let endpoint = self.endpoint_for(flow)?;
+    fn reach_endpoint(&mut self, listener: Key, endpoint: SocketAddr) -> Option<OwnedFd> {
         match open(endpoint) {
-            Ok(socket) => Some((endpoint, socket)),
+            Ok(socket) => return Some(socket),
+            Err(error) if is_local(error) => self.note_limit(listener),
             Err(_) => {
                 self.health.failed(Protocol::Udp, endpoint, self.now);
-                None
+                self.listeners.get(listener)?.tally.failed.add(1);
             }
         }
+        None
     }
 
     fn endpoint_for(&mut self, (listener, client, _): FlowKey) -> Option<SocketAddr> {

@@ -189,14 +189,14 @@ impl Worker {
         }
     }
 
-    /// The endpoint refused or is unreachable. This client does not dial it again.
+    /// The endpoint refused or is unreachable, or no local port is free for it. This client does not dial it again.
     fn note_refusal(&mut self, pending: Key, endpoint: SocketAddr, error: Errno) {
-        // A shortage of local ports says nothing about the endpoint.
-        if error != Errno::ADDRNOTAVAIL {
+        let is_endpoints = !is_local(error);
+        if is_endpoints {
             self.health.failed(Protocol::Tcp, endpoint, self.now);
         }
         if let Some(pending) = self.pending_clients.get_mut(pending) {
-            pending.seat.tally.dial_errors.add(1);
+            pending.seat.tally.dial_errors.add(u64::from(is_endpoints));
             let attempt = pending.attempt(endpoint);
             attempt.is_pending = false;
             attempt.has_refused = true;
@@ -272,7 +272,13 @@ fn start_connect(socket: &OwnedFd, endpoint: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// The process is out of descriptors or memory.
+/// The process is out of descriptors, memory or epoll watches.
 pub(super) fn is_shortage(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC)
+}
+
+/// A shortage of this machine, also of local ports: TCP reports EADDRNOTAVAIL, and UDP EAGAIN. It says nothing about the
+/// endpoint.
+pub(super) fn is_local(error: Errno) -> bool {
+    is_shortage(error) || matches!(error, Errno::ADDRNOTAVAIL | Errno::AGAIN)
 }

@@ -2,6 +2,7 @@
 
 mod accepting;
 mod admission;
+mod affinity;
 mod choice;
 mod commands;
 mod connection;
@@ -28,6 +29,7 @@ use rustix::event::epoll::EventFlags;
 
 use self::accepting::{Listener, Warnings};
 use self::admission::{Admission, Seat};
+use self::affinity::AffinityBudget;
 use self::commands::Request;
 pub(crate) use self::commands::{Command, Commands};
 use self::connection::{Connection, Side};
@@ -62,6 +64,7 @@ pub(crate) struct Worker {
     is_retry_set: bool,
     listeners: Slots<Listener>,
     names: HashMap<String, Key>,
+    affinity_budget: AffinityBudget,
     paused: Paused,
     pending_clients: Slots<PendingClient>,
     /// Clients that are waiting for a free descriptor.
@@ -119,6 +122,7 @@ impl Worker {
             is_retry_set: false,
             listeners: Slots::new(),
             names: HashMap::new(),
+            affinity_budget: AffinityBudget::default(),
             paused: Paused::default(),
             pending_clients: Slots::new(),
             without_descriptor: VecDeque::new(),

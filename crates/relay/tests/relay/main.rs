@@ -7,5 +7,6 @@ mod handover;
 mod idle;
 mod limits;
 mod rules;
+mod shortage;
 mod streams;
 mod support;

@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// Gives the test, and the relay that it starts, a network of its own.
-fn new_network() {
+pub(crate) fn new_network() {
     portolan_kernel::enter_new_network_namespace()
         .expect("this test needs root, to have a network namespace of its own");
     run("ip", "link set lo up");

@@ -54,10 +54,15 @@ pub(crate) fn connect(to: SocketAddr) -> TcpStream {
 
 /// A client with that address.
 pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    connect_at((from, 0).into(), to).unwrap()
+}
+
+/// A client with that address and port.
+pub(crate) fn connect_at(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
-    socket.connect_timeout(&to.into(), PATIENCE).unwrap();
-    patient(socket.into())
+    socket.bind(&from.into()).unwrap();
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    Ok(patient(socket.into()))
 }
 
 /// Whether a new connection is reset, be it before or after the client has seen it established.
