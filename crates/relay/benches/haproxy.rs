@@ -156,7 +156,8 @@ fn first_byte(port: u16) -> std::io::Result<TcpStream> {
 fn idle() {
     // Lowered to the descriptor limit, where that cannot be raised.
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |it| it as usize);
-    let count = MANY.min((descriptors - OTHERS) / 2);
+    // One client has a share of three quarters.
+    let count = (MANY.min((descriptors - OTHERS) / 2) * 3).div_euclid(4);
     println!("\n{count} idle connections, after one exchange on each");
     for name in ["relay", "haproxy"] {
         let holder = Program::role("holder", &[]);
@@ -301,7 +302,7 @@ fn play_relay(endpoints: &[String]) {
         Relay::start(Limits { only_redirected: false, connections: MANY, ..Limits::default() }).expect("it starts");
     let port = relay.listen("bench", Protocol::Tcp, Family::V4).expect("it listens");
     let endpoints = endpoints.iter().map(|it| SocketAddr::from(([127, 0, 0, 1], it.parse().expect("it is a port"))));
-    relay.set_targets("bench", Targets { endpoints: endpoints.collect(), affinity: None }).expect("it listens");
+    relay.set_targets("bench", Targets { endpoints: endpoints.collect(), ..Targets::default() }).expect("it listens");
     println!("{port}");
     loop {
         thread::park();

@@ -19,8 +19,8 @@ pub struct Counters {
     pub dial_errors: u64,
     /// Clients rejected because no endpoint answered.
     pub failed: u64,
-    /// How often clients waited in the accept queue because of the connection limit, and datagrams dropped for the
-    /// same reason.
+    /// How often clients waited in the accept queue because of the connection limit, and connections reset and
+    /// datagrams dropped for the same reason.
     pub refused_at_limit: u64,
 }
 

@@ -1,6 +1,7 @@
 //! The endpoints of a listener.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The endpoints for new connections.
@@ -10,4 +11,6 @@ pub struct Targets {
     pub endpoints: Vec<SocketAddr>,
     /// Session affinity: how long after its last new connection a client keeps its endpoint.
     pub affinity: Option<Duration>,
+    /// Listeners with the same name here have a common share of all connections; `None` for a share of its own.
+    pub share: Option<Arc<str>>,
 }

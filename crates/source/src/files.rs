@@ -1,11 +1,13 @@
 //! The manifest files, and which of them may have changed.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hasher};
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+use rustix::fs::{Mode, OFlags};
 
 /// The index of the path that a file was found through, then its own path. This is also the order of files.
 pub(crate) type Place = (usize, PathBuf);
@@ -76,6 +78,43 @@ fn files_of(path: &Path) -> io::Result<Vec<(PathBuf, io::Result<Stamp>)>> {
     }
     files.retain(|(_, metadata)| !metadata.as_ref().is_ok_and(Metadata::is_dir));
     Ok(files.into_iter().map(|(path, metadata)| (path, metadata.map(|metadata| Stamp::of(&metadata)))).collect())
+}
+
+/// Much more than the objects of the largest clusters.
+const LARGEST: u64 = 512 << 20;
+
+/// The text of a manifest. Only regular files are read: opening a FIFO would wait for its writer, and a device may have
+/// no end.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    check(&fs::metadata(path)?)?;
+    // The path may lead to something else by now, so that the open file is checked as well.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    check(&metadata)?;
+    let mut text = String::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    // It may grow meanwhile.
+    match file.take(LARGEST + 1).read_to_string(&mut text)? as u64 {
+        length if length > LARGEST => Err(too_large(length)),
+        _ => Ok(text),
+    }
+}
+
+fn check(metadata: &Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
+    let other = match () {
+        () if kind.is_file() && metadata.len() > LARGEST => return Err(too_large(metadata.len())),
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () if kind.is_dir() => "a directory",
+        () => "a device",
+    };
+    Err(io::Error::other(format!("it is {other}, and not a regular file")))
+}
+
+fn too_large(length: u64) -> io::Error {
+    io::Error::other(format!("it has {length} bytes, and the limit is {LARGEST}"))
 }
 
 pub(crate) fn is_manifest(path: &Path) -> bool {

@@ -1,7 +1,6 @@
 //! The snapshot of a set of manifest files.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -112,6 +111,12 @@ impl Manifests {
         }
     }
 
+    /// Paths that cannot be listed and files that cannot be read. What they define is unknown.
+    pub fn unreadable(&self) -> Vec<Problem> {
+        let files = self.store.files().filter_map(unreadable);
+        self.missing.iter().cloned().chain(files).collect()
+    }
+
     fn number(&mut self, place: Place) -> u32 {
         self.store.number(&place).unwrap_or_else(|| self.store.add_file(place))
     }
@@ -145,7 +150,7 @@ impl Manifests {
     fn read(&mut self, candidate: Candidate, progress: &mut Progress) {
         let Candidate { number, stamp, text } = candidate;
         let Some(file) = self.store.file_mut(number) else { return };
-        let text = text.map_or_else(|| fs::read_to_string(&file.place.1), Ok);
+        let text = text.map_or_else(|| files::read(&file.place.1), Ok);
         file.failure = text.as_ref().err().map(|error| format!("cannot read the file: {error}"));
         let hash = text.as_ref().ok().map(|text| files::content_hash(text.as_bytes()));
         let settled = stamp.filter(|stamp| stamp.is_settled(SystemTime::now()));

@@ -81,7 +81,7 @@ impl Listeners {
             let port = self.listen(listener, &name, preferred)?;
             open.insert(listener.clone(), OpenListener { port, targets: None });
         }
-        self.relay.set_targets(&name, targets.for_relay())?;
+        self.relay.set_targets(&name, targets.for_relay(listener))?;
         if let Some(opened) = open.listeners.get_mut(listener) {
             opened.targets = Some(targets.clone());
         }

@@ -21,6 +21,9 @@ pub struct UserspaceMode;
 
 /// kube-proxy's flag for the idle time of UDP clients.
 const UDP_TIMEOUT: &str = "udp-timeout";
+/// The fields of kube-proxy's file after which connection tracking forgets connections in the other modes.
+const TCP_IDLE_TIMEOUT: &str = "conntrack.tcpEstablishedTimeout";
+const TCP_HALF_CLOSED_TIMEOUT: &str = "conntrack.tcpCloseWaitTimeout";
 
 impl Mode for UserspaceMode {
     fn name(&self) -> &'static str {
@@ -36,7 +39,8 @@ impl Mode for UserspaceMode {
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {
-        format!("udp_idle: {:?}", relay_limits(settings).udp_idle)
+        let RelayLimits { udp_idle, tcp_idle, tcp_half_closed, .. } = relay_limits(settings);
+        format!("udp_idle: {udp_idle:?}, tcp_idle: {tcp_idle:?}, tcp_half_closed: {tcp_half_closed:?}")
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
@@ -65,7 +69,13 @@ impl Mode for UserspaceMode {
 
 fn relay_limits(settings: &ModeSettings) -> RelayLimits {
     let standard = RelayLimits::default();
-    RelayLimits { udp_idle: settings.options.duration(UDP_TIMEOUT).unwrap_or(standard.udp_idle), ..standard }
+    let configured = |name, standard| settings.options.duration(name).unwrap_or(standard);
+    RelayLimits {
+        udp_idle: configured(UDP_TIMEOUT, standard.udp_idle),
+        tcp_idle: configured(TCP_IDLE_TIMEOUT, standard.tcp_idle),
+        tcp_half_closed: configured(TCP_HALF_CLOSED_TIMEOUT, standard.tcp_half_closed),
+        ..standard
+    }
 }
 
 fn no_listeners() -> Error {
@@ -82,7 +92,7 @@ struct ActiveUserspace {
 synchronize_by_reconciler!(ActiveUserspace);
 
 impl ActiveMode for ActiveUserspace {
-    /// No setting changes the rules. The idle time of UDP clients applies from the next start.
+    /// No setting changes the rules. Idle times apply from the next start.
     fn use_settings(&mut self, _: &ModeSettings) -> Result<(), Error> {
         Ok(())
     }

@@ -49,6 +49,15 @@ impl Listener {
         self.name.rsplit_once('/').map_or(&self.name, |(port, _)| port)
     }
 
+    /// `namespace/service/protocol`: the ports, pools and families of a Service have a common share of the relay's
+    /// connections. UDP has its own, because the sources of datagrams can be forged.
+    fn share(&self) -> Arc<str> {
+        let port = self.port_name();
+        let port = port.rsplit_once('/').map_or(port, |(port, _)| port);
+        let service = port.split_once(':').map_or(port, |(service, _)| service);
+        format!("{service}/{}", self.protocol).into()
+    }
+
     pub(super) fn relay_name(&self) -> String {
         self.to_string()
     }
@@ -77,9 +86,9 @@ fn plain(name: &str) -> String {
 }
 
 impl Targets {
-    pub(super) fn for_relay(&self) -> portolan_relay::Targets {
+    pub(super) fn for_relay(&self, listener: &Listener) -> portolan_relay::Targets {
         let affinity = self.affinity_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        portolan_relay::Targets { endpoints: self.endpoints.to_vec(), affinity }
+        portolan_relay::Targets { endpoints: self.endpoints.to_vec(), affinity, share: Some(listener.share()) }
     }
 }
 
@@ -115,5 +124,22 @@ impl fmt::Display for Targets {
             write!(formatter, "\n    a client stays for {seconds} s")?;
         }
         self.endpoints.iter().try_for_each(|endpoint| write!(formatter, "\n    to {endpoint}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(name: &str) -> Listener {
+        Listener::named(name).expect("it is the name of a listener")
+    }
+
+    #[test]
+    fn listeners_of_one_service_and_protocol_have_one_share() {
+        let names = ["ipv4 a/web:http/tcp/cluster", "ipv6 a/web:https/tcp/local", "ipv4 a/web/tcp/cluster"];
+        assert!(names.iter().all(|name| &*listener(name).share() == "a/web/tcp"));
+        assert_eq!(&*listener("ipv4 a/web:http/udp/cluster").share(), "a/web/udp");
+        assert_eq!(&*listener("ipv4 b/web:http/tcp/cluster").share(), "b/web/tcp");
     }
 }

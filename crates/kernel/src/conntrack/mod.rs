@@ -9,7 +9,7 @@ use std::time::Duration;
 use portolan_model::Family;
 
 use crate::error::{Error, Result};
-use crate::netlink::{Header, Message, MessageWriter, Socket, flags};
+use crate::netlink::{Header, Message, MessageWriter, Messages, Socket, flags};
 use tuple::{Partial, read_tuple, write_filter, write_tuple};
 
 /// Selects flows to delete: those that match every field that is set.
@@ -80,6 +80,19 @@ impl Conntrack {
     pub fn flows(&mut self, family: Family, protocol: u8) -> Result<Vec<Flow>> {
         let side = Partial::of_protocol(protocol);
         self.dump(family, side, side)
+    }
+
+    /// The flow that one direction belongs to, if it is tracked.
+    pub fn find(&mut self, protocol: u8, source: SocketAddr, destination: SocketAddr) -> Result<Option<Flow>> {
+        let mut request = request(GET, 0, Family::of(source.ip()), 0, |writer| {
+            // The kernel finds a flow by the tuple of either direction, whatever the attribute's name.
+            write_tuple(writer, REPLY, protocol, source, destination);
+        });
+        match self.socket.request(&mut request, "reading a tracked connection") {
+            Ok(answer) => Ok(Messages::new(&answer).find_map(|message| read_flow(&message))),
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The flows with that protocol and those ports.

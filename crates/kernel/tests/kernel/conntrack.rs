@@ -156,3 +156,16 @@ fn one_flow_is_deleted_once_and_then_gone() {
     let listed = run("conntrack", &["-L", "-p", "tcp", "-o", "extended"]);
     assert_eq!(listed.lines().count(), 1, "{listed}");
 }
+
+#[test]
+fn a_flow_is_found_by_either_direction() {
+    new_namespace();
+    let mut conntrack = filled(Conntrack::open().expect("root"));
+    for flow in all_flows() {
+        let original = conntrack.find(flow.protocol, flow.original_source, flow.original_destination);
+        let reply = conntrack.find(flow.protocol, flow.reply_source, flow.reply_destination);
+        assert_eq!((original.expect("readable"), reply.expect("readable")), (Some(flow), Some(flow)));
+    }
+    let unknown = conntrack.find(UDP, address("10.1.0.9:1000"), address("10.96.0.1:53"));
+    assert_eq!(unknown.expect("no error"), None);
+}

@@ -88,6 +88,21 @@ fn datagrams_are_carried() {
     }
 }
 
+/// A source range or a traffic policy would not apply to such a client.
+#[test]
+fn the_port_of_a_listener_serves_no_client_directly() {
+    let mut node = Node::new();
+    node.write("web.yaml", &udp_service("web", WEB_IP, &["10.244.1.2"]));
+    node.serve(&["10.244.1.2:8080"], Protocol::Udp);
+    node.start_with(&FLAGS);
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Udp), "pod-a1");
+    let rules = redirects(&node);
+    let port = rules[0].rsplit(' ').next().unwrap();
+    for (from, address) in [("client", "192.168.50.1"), ("pod-b1", "192.168.50.1"), ("node-a", "127.0.0.1")] {
+        assert_eq!(node.answer(from, &format!("{address}:{port}"), Protocol::Udp), "silent", "{from} to {address}");
+    }
+}
+
 #[test]
 fn deleted_rules_are_repaired() {
     let node = running(&["10.244.1.2"]);

@@ -1,9 +1,10 @@
 //! Selects the endpoint for a client: round robin, with session affinity, suspect endpoints last.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use super::affinity::{Affinity, AffinityBudget};
 use crate::targets::Targets;
 
 #[derive(Default)]
@@ -12,24 +13,20 @@ pub(crate) struct Choice {
     affinity: Option<Duration>,
     /// The index of the next endpoint.
     next: usize,
-    clients: HashMap<IpAddr, Affinity>,
-}
-
-struct Affinity {
-    endpoint: SocketAddr,
-    until: Instant,
+    clients: Affinity,
 }
 
 impl Choice {
+    pub(crate) fn new(budget: AffinityBudget) -> Self {
+        Choice { clients: Affinity::new(budget), ..Choice::default() }
+    }
+
     pub(crate) fn set(&mut self, targets: Targets) {
         self.endpoints = targets.endpoints;
         self.affinity = targets.affinity;
-        if self.affinity.is_none() {
-            self.clients.clear();
-        } else if !self.clients.is_empty() {
-            let living: HashSet<SocketAddr> = self.endpoints.iter().copied().collect();
-            self.clients.retain(|_, bound| living.contains(&bound.endpoint));
-        }
+        let has_affinity = self.affinity.is_some();
+        let living: HashSet<SocketAddr> = self.endpoints.iter().copied().collect();
+        self.clients.retain(|endpoint| has_affinity && living.contains(&endpoint));
     }
 
     pub(crate) fn endpoints(&self) -> &[SocketAddr] {
@@ -38,13 +35,13 @@ impl Choice {
 
     /// The endpoint of the client, while its affinity lasts.
     pub(crate) fn bound(&self, client: IpAddr, now: Instant) -> Option<SocketAddr> {
-        self.clients.get(&client).filter(|bound| now < bound.until).map(|bound| bound.endpoint)
+        self.clients.endpoint(client, now)
     }
 
     /// Binds the client to this endpoint.
     pub(crate) fn bind(&mut self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
         if let Some(affinity) = self.affinity {
-            self.clients.insert(client, Affinity { endpoint, until: now + affinity });
+            self.clients.set(client, endpoint, now + affinity);
         }
     }
 
@@ -58,7 +55,7 @@ impl Choice {
     }
 
     pub(crate) fn expire(&mut self, now: Instant) {
-        self.clients.retain(|_, bound| now < bound.until);
+        self.clients.expire(now);
     }
 }
 
@@ -68,7 +65,7 @@ mod tests {
 
     fn targets(names: &[&str], affinity: Option<u64>) -> Targets {
         let endpoints = names.iter().map(|name| name.parse().unwrap()).collect();
-        Targets { endpoints, affinity: affinity.map(Duration::from_secs) }
+        Targets { endpoints, affinity: affinity.map(Duration::from_secs), ..Targets::default() }
     }
 
     const A: &str = "10.0.0.1:80";

@@ -10,6 +10,7 @@ use portolan_model::Protocol;
 use super::Worker;
 use super::accepting::Listener;
 use super::choice::Choice;
+use super::pausing::Doorway;
 use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
@@ -64,10 +65,11 @@ impl Worker {
         match command {
             Command::Open { name, protocol, port, socket, tally } => {
                 let listener = Listener {
+                    share: name.as_str().into(),
                     protocol,
                     port,
                     socket: Some(socket),
-                    choice: Choice::default(),
+                    choice: Choice::new(self.affinity_budget.clone()),
                     has_targets: false,
                     tally,
                     pending_clients: 0,
@@ -86,11 +88,14 @@ impl Worker {
     fn set_targets(&mut self, name: &str, targets: Targets) {
         let Some(&key) = self.names.get(name) else { return };
         let Some(listener) = self.listeners.get_mut(key) else { return };
+        if let Some(share) = &targets.share {
+            listener.share = Arc::clone(share);
+        }
         listener.choice.set(targets);
         let protocol = listener.protocol;
         if !listener.has_targets {
             listener.has_targets = true;
-            self.watch_listener(key);
+            self.start_watching(key);
         }
         if protocol == Protocol::Udp {
             self.end_associations_to_others(key);

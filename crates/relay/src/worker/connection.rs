@@ -1,15 +1,15 @@
 //! A client, its server, and the two flows between them.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::sockopt::set_socket_linger;
 
+use super::admission::Seat;
 use super::flow::{Broken, Flow, Pace};
 use super::pipes::Pipes;
-use crate::counters::Tally;
+use crate::limits::Limits;
 
 pub(crate) struct Connection {
     client: OwnedFd,
@@ -18,7 +18,9 @@ pub(crate) struct Connection {
     up: Flow,
     /// From the server to the client.
     down: Flow,
-    tally: Arc<Tally>,
+    seat: Seat,
+    /// When a byte or the end of file was forwarded last.
+    last_moved: Instant,
     /// The connection waits for its next turn, or for a pipe.
     pub(crate) is_queued: bool,
 }
@@ -35,10 +37,10 @@ const INPUT: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFla
 const OUTPUT: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 impl Connection {
-    pub(crate) fn new(client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) -> Self {
+    pub(crate) fn new(client: OwnedFd, server: OwnedFd, seat: Seat, now: Instant) -> Self {
         // Most clients send first, and have sent by now; servers wait for that.
         let (up, down) = (Flow::new(true), Flow::new(false));
-        Connection { client, server, up, down, tally, is_queued: false }
+        Connection { client, server, up, down, seat, last_moved: now, is_queued: false }
     }
 
     pub(crate) fn client(&self) -> &OwnedFd {
@@ -60,24 +62,40 @@ impl Connection {
     }
 
     /// Moves bytes in both directions for one turn, or returns the side that has failed.
-    pub(crate) fn run(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
-        let up = self.run_up(pipes)?;
-        let down = self.run_down(pipes)?;
+    pub(crate) fn run(&mut self, pipes: &mut Pipes, now: Instant) -> Result<Pace, Side> {
+        let was_half_closed = self.is_half_closed();
+        let (up, sent) = self.run_up(pipes)?;
+        let (down, received) = self.run_down(pipes)?;
+        if sent + received > 0 || self.is_half_closed() != was_half_closed {
+            self.last_moved = now;
+        }
         Ok(up.max(down))
     }
 
-    fn run_up(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
-        let mut moved = 0;
-        let outcome = self.up.run(&self.client, &self.server, pipes, &mut moved);
-        self.tally.bytes_from_clients.add(moved);
-        outcome.map_err(|broken| if broken == Broken::Source { Side::Client } else { Side::Server })
+    fn is_half_closed(&self) -> bool {
+        self.up.is_finished != self.down.is_finished
     }
 
-    fn run_down(&mut self, pipes: &mut Pipes) -> Result<Pace, Side> {
+    /// Whether nothing has been forwarded for the time that the state of the connection allows.
+    pub(crate) fn is_idle(&self, limits: &Limits, now: Instant) -> bool {
+        let most = if self.is_half_closed() { limits.tcp_half_closed } else { limits.tcp_idle };
+        !most.is_zero() && now.saturating_duration_since(self.last_moved) >= most
+    }
+
+    fn run_up(&mut self, pipes: &mut Pipes) -> Result<(Pace, u64), Side> {
+        let mut moved = 0;
+        let outcome = self.up.run(&self.client, &self.server, pipes, &mut moved);
+        self.seat.tally.bytes_from_clients.add(moved);
+        let failed = |broken| if broken == Broken::Source { Side::Client } else { Side::Server };
+        outcome.map(|pace| (pace, moved)).map_err(failed)
+    }
+
+    fn run_down(&mut self, pipes: &mut Pipes) -> Result<(Pace, u64), Side> {
         let mut moved = 0;
         let outcome = self.down.run(&self.server, &self.client, pipes, &mut moved);
-        self.tally.bytes_to_clients.add(moved);
-        outcome.map_err(|broken| if broken == Broken::Source { Side::Server } else { Side::Client })
+        self.seat.tally.bytes_to_clients.add(moved);
+        let failed = |broken| if broken == Broken::Source { Side::Server } else { Side::Client };
+        outcome.map(|pace| (pace, moved)).map_err(failed)
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -94,15 +112,19 @@ impl Connection {
             Side::Client => self.run_up(pipes),
             Side::Server => self.run_down(pipes),
         };
+        self.reset_both();
+    }
+
+    pub(crate) fn reset_both(&self) {
         reset_on_close(&self.client);
         reset_on_close(&self.server);
     }
 
-    /// Closes both sides and returns the tally that counts the connection.
-    pub(crate) fn close(mut self, pipes: &mut Pipes) -> Arc<Tally> {
+    /// Closes both sides.
+    pub(crate) fn close(mut self, pipes: &mut Pipes) -> Seat {
         self.up.abandon(pipes);
         self.down.abandon(pipes);
-        self.tally
+        self.seat
     }
 }
 

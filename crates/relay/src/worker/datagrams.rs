@@ -13,10 +13,12 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
 use super::Worker;
+use super::admission::Seat;
+use super::dialing::is_local;
+use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::{Key, Slots};
 use super::timers::Alarm;
-use crate::counters::Tally;
 use crate::listening::outgoing;
 
 /// Datagrams per turn.
@@ -37,8 +39,10 @@ pub(super) struct Association {
     socket: OwnedFd,
     /// The socket of the listener, which another process may have taken over since.
     answers: Arc<OwnedFd>,
-    tally: Arc<Tally>,
+    seat: Seat,
     last_used: Instant,
+    /// When its timer fires.
+    checked_at: Instant,
 }
 
 pub(super) struct Associations {
@@ -50,10 +54,6 @@ pub(super) struct Associations {
 impl Associations {
     pub(super) fn new() -> Self {
         Associations { slots: Slots::new(), by_flow: HashMap::new(), buffer: vec![0; LARGEST] }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.slots.len()
     }
 }
 
@@ -89,40 +89,64 @@ impl Worker {
         let Some(association) = self.associations.slots.get_mut(key) else { return Ok(()) };
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
-            Ok(bytes) => association.tally.bytes_from_clients.add(bytes as u64),
-            // Dropped because of a local shortage, which says nothing about the endpoint.
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE | Errno::INTR) => {}
+            Ok(bytes) => association.seat.tally.bytes_from_clients.add(bytes as u64),
+            // The datagram is dropped.
+            Err(error) if is_local(error) => {}
+            Err(Errno::MSGSIZE | Errno::INTR) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Assigns an endpoint to the client; `None` if the limit is reached or there is no endpoint.
+    /// Assigns an endpoint to the client; `None` if it was not redirected, the limit is reached or there is no endpoint.
     fn associate(&mut self, flow: FlowKey, answers: &Arc<OwnedFd>) -> Option<Key> {
-        let tally = Arc::clone(&self.listeners.get(flow.0)?.tally);
-        if self.is_full() {
-            tally.refused_at_limit.add(1);
-            self.warnings.at_limit(self.now, self.max_connections);
+        let listener = self.listeners.get(flow.0)?;
+        let (share, tally, port) = (Arc::clone(&listener.share), Arc::clone(&listener.tally), listener.port);
+        if !self.admission.allows_service(&share) {
+            self.note_limit(flow.0);
             return None;
         }
-        let Some((endpoint, socket)) = self.reach_endpoint(flow) else {
+        if !self.is_redirected(flow, port) {
+            return None;
+        }
+        if !self.admission.allows_client(flow.1.ip()) {
+            self.refuse_client(flow.0, flow.1);
+            return None;
+        }
+        let Some(endpoint) = self.endpoint_for(flow) else {
             tally.failed.add(1);
             return None;
         };
-        self.connection_started(&tally);
+        let socket = self.reach_endpoint(flow.0, endpoint)?;
+        let seat = self.admission.take(&share, flow.1.ip(), &tally);
+        self.connection_started(&seat);
         let answers = Arc::clone(answers);
-        self.add(Association { flow, endpoint, socket, answers, tally, last_used: self.now })
+        self.add(Association {
+            flow,
+            endpoint,
+            socket,
+            answers,
+            seat,
+            last_used: self.now,
+            checked_at: self.now + self.limits.udp_idle,
+        })
     }
 
-    fn reach_endpoint(&mut self, flow: FlowKey) -> Option<(SocketAddr, OwnedFd)> {
-        let endpoint = self.endpoint_for(flow)?;
+    fn is_redirected(&mut self, (_, client, at): FlowKey, port: u16) -> bool {
+        let own = SocketAddr::new(at.address, port);
+        self.redirections.as_mut().is_none_or(|redirections| redirections.has(client, own))
+    }
+
+    fn reach_endpoint(&mut self, listener: Key, endpoint: SocketAddr) -> Option<OwnedFd> {
         match open(endpoint) {
-            Ok(socket) => Some((endpoint, socket)),
+            Ok(socket) => return Some(socket),
+            Err(error) if is_local(error) => self.note_limit(listener),
             Err(_) => {
                 self.health.failed(Protocol::Udp, endpoint, self.now);
-                None
+                self.listeners.get(listener)?.tally.failed.add(1);
             }
         }
+        None
     }
 
     fn endpoint_for(&mut self, (listener, client, _): FlowKey) -> Option<SocketAddr> {
@@ -136,10 +160,10 @@ impl Worker {
     }
 
     fn add(&mut self, association: Association) -> Option<Key> {
-        let flow = association.flow;
+        let (flow, checked_at) = (association.flow, association.checked_at);
         let key = self.associations.slots.insert(association);
         self.associations.by_flow.insert(flow, key);
-        self.timers.set(self.now + self.limits.udp_idle, Alarm::Idle(key));
+        self.timers.set(checked_at, Alarm::Idle(key));
         let socket = &self.associations.slots.get(key)?.socket;
         match self.poller.watch_for_input(socket, Source::Association(key)) {
             Ok(()) => Some(key),
@@ -173,7 +197,7 @@ impl Worker {
         self.health.answered(Protocol::Udp, association.endpoint);
         let (_, client, at) = association.flow;
         if datagram::send(association.answers.as_fd(), &buffer[..length], client, at).is_ok() {
-            association.tally.bytes_to_clients.add(length as u64);
+            association.seat.tally.bytes_to_clients.add(length as u64);
         }
         Ok(())
     }
@@ -182,14 +206,15 @@ impl Worker {
     fn endpoint_is_gone(&mut self, key: Key) {
         let Some(association) = self.associations.slots.get(key) else { return };
         self.health.failed(Protocol::Udp, association.endpoint, self.now);
-        association.tally.dial_errors.add(1);
+        association.seat.tally.dial_errors.add(1);
         self.end_association(key);
     }
 
     pub(super) fn end_if_idle(&mut self, key: Key) {
-        let Some(association) = self.associations.slots.get(key) else { return };
+        let Some(association) = self.associations.slots.get_mut(key) else { return };
         let end = association.last_used + self.limits.udp_idle;
         if self.now < end {
+            association.checked_at = end;
             self.timers.set(end, Alarm::Idle(key));
         } else {
             self.end_association(key);
@@ -208,8 +233,9 @@ impl Worker {
     fn end_association(&mut self, key: Key) {
         let Some(association) = self.associations.slots.remove(key) else { return };
         self.associations.by_flow.remove(&association.flow);
+        self.timers.cancel(association.checked_at, Alarm::Idle(key));
         drop(association.socket);
-        self.connection_ended(&association.tally);
+        self.connection_ended(&association.seat);
     }
 }
 

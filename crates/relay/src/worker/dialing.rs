@@ -13,8 +13,9 @@ use rustix::net::connect;
 use rustix::net::sockopt::socket_error;
 
 use super::Worker;
-use super::accepting::RETRY_DELAY;
+use super::admission::Seat;
 use super::connection::reset_on_close;
+use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::Key;
 use super::timers::Alarm;
@@ -36,9 +37,11 @@ pub(super) struct PendingClient {
     client: OwnedFd,
     address: SocketAddr,
     listener: Key,
-    tally: Arc<Tally>,
+    seat: Seat,
     attempts: Vec<Attempt>,
     tries: usize,
+    /// The client is among those that wait for a descriptor.
+    lacks_descriptor: bool,
 }
 
 /// The dials of a client to one endpoint.
@@ -89,11 +92,12 @@ impl PendingClient {
 }
 
 impl Worker {
-    pub(super) fn find_endpoint(&mut self, listener: Key, client: OwnedFd, address: SocketAddr, tally: Arc<Tally>) {
+    pub(super) fn find_endpoint(&mut self, listener: Key, client: OwnedFd, address: SocketAddr, seat: Seat) {
         if let Some(listener) = self.listeners.get_mut(listener) {
             listener.pending_clients += 1;
         }
-        let pending = PendingClient { client, address, listener, tally, attempts: Vec::new(), tries: 0 };
+        let pending =
+            PendingClient { client, address, listener, seat, attempts: Vec::new(), tries: 0, lacks_descriptor: false };
         let pending = self.pending_clients.insert(pending);
         self.dial_next(pending, Candidates::Any);
     }
@@ -134,9 +138,9 @@ impl Worker {
     fn dial(&mut self, key: Key, endpoint: SocketAddr) -> Result<(), Errno> {
         let socket = outgoing(Protocol::Tcp, endpoint)?;
         let Some(pending) = self.pending_clients.get_mut(key) else { return Ok(()) };
-        pending.tally.retries.add(u64::from(pending.tries > 0));
+        pending.seat.tally.retries.add(u64::from(pending.tries > 0));
         pending.tries += 1;
-        let tally = Arc::clone(&pending.tally);
+        let tally = Arc::clone(&pending.seat.tally);
         let attempt = pending.attempt(endpoint);
         let timeout = DIAL_TIMEOUTS[attempt.times.min(DIAL_TIMEOUTS.len() - 1)];
         attempt.times += 1;
@@ -162,25 +166,37 @@ impl Worker {
     }
 
     /// The process is out of descriptors: the client waits for a retry.
-    fn wait_for_descriptor(&mut self, pending: Key) {
-        self.without_descriptor.push(pending);
-        self.timers.set(self.now + RETRY_DELAY, Alarm::Retry);
+    fn wait_for_descriptor(&mut self, key: Key) {
+        let Some(pending) = self.pending_clients.get_mut(key) else { return };
+        if !std::mem::replace(&mut pending.lacks_descriptor, true) {
+            self.without_descriptor.push_back(key);
+        }
+        self.retry_later();
     }
 
+    /// In the order of their arrival, until descriptors run out again.
     pub(super) fn dial_for_waiting(&mut self) {
-        for pending in std::mem::take(&mut self.without_descriptor) {
-            self.dial_next(pending, Candidates::Any);
+        while let Some(key) = self.without_descriptor.pop_front() {
+            let Some(pending) = self.pending_clients.get_mut(key) else { continue };
+            pending.lacks_descriptor = false;
+            if pending.is_waiting() {
+                continue;
+            }
+            self.dial_next(key, Candidates::Any);
+            if self.pending_clients.get(key).is_some_and(|pending| pending.lacks_descriptor) {
+                return;
+            }
         }
     }
 
-    /// The endpoint refused or is unreachable. This client does not dial it again.
+    /// The endpoint refused or is unreachable, or no local port is free for it. This client does not dial it again.
     fn note_refusal(&mut self, pending: Key, endpoint: SocketAddr, error: Errno) {
-        // A shortage of local ports says nothing about the endpoint.
-        if error != Errno::ADDRNOTAVAIL {
+        let is_endpoints = !is_local(error);
+        if is_endpoints {
             self.health.failed(Protocol::Tcp, endpoint, self.now);
         }
         if let Some(pending) = self.pending_clients.get_mut(pending) {
-            pending.tally.dial_errors.add(1);
+            pending.seat.tally.dial_errors.add(u64::from(is_endpoints));
             let attempt = pending.attempt(endpoint);
             attempt.is_pending = false;
             attempt.has_refused = true;
@@ -192,8 +208,11 @@ impl Worker {
         match socket_error(&dial.socket).and_then(|state| state) {
             Ok(()) => self.dial_succeeded(dial),
             Err(error) => {
-                self.note_refusal(dial.pending, dial.endpoint, error);
-                self.dial_next(dial.pending, Candidates::Any);
+                let (pending, endpoint) = (dial.pending, dial.endpoint);
+                // The next dial may need its descriptor.
+                drop(dial);
+                self.note_refusal(pending, endpoint, error);
+                self.dial_next(pending, Candidates::Any);
             }
         }
     }
@@ -209,7 +228,7 @@ impl Worker {
             listener.choice.bind(pending.address.ip(), dial.endpoint, self.now);
         }
         self.remove_if_unused(pending.listener);
-        self.connect(pending.client, dial.socket, pending.tally);
+        self.connect(pending.client, dial.socket, pending.seat);
     }
 
     /// Marks the endpoint as suspect, and dials another trusted endpoint in parallel.
@@ -222,13 +241,14 @@ impl Worker {
     }
 
     pub(super) fn dial_timed_out(&mut self, key: Key) {
-        let Some(dial) = self.dials.remove(key) else { return };
-        self.health.failed(Protocol::Tcp, dial.endpoint, self.now);
-        dial.tally.dial_errors.add(1);
-        let Some(pending) = self.pending_clients.get_mut(dial.pending) else { return };
-        pending.attempt(dial.endpoint).is_pending = false;
+        // The next dial may need the descriptor.
+        let Some(Dial { pending: key, endpoint, tally, .. }) = self.dials.remove(key) else { return };
+        self.health.failed(Protocol::Tcp, endpoint, self.now);
+        tally.dial_errors.add(1);
+        let Some(pending) = self.pending_clients.get_mut(key) else { return };
+        pending.attempt(endpoint).is_pending = false;
         if !pending.is_waiting() {
-            self.dial_next(dial.pending, Candidates::Any);
+            self.dial_next(key, Candidates::Any);
         }
     }
 
@@ -236,12 +256,12 @@ impl Worker {
     fn reject(&mut self, key: Key) {
         let Some(pending) = self.pending_clients.remove(key) else { return };
         reset_on_close(&pending.client);
-        pending.tally.failed.add(1);
+        pending.seat.tally.failed.add(1);
         if let Some(listener) = self.listeners.get_mut(pending.listener) {
             listener.pending_clients -= 1;
         }
         self.remove_if_unused(pending.listener);
-        self.connection_ended(&pending.tally);
+        self.connection_ended(&pending.seat);
     }
 }
 
@@ -252,7 +272,13 @@ fn start_connect(socket: &OwnedFd, endpoint: SocketAddr) -> Result<(), Errno> {
     }
 }
 
-/// The process is out of descriptors or memory.
+/// The process is out of descriptors, memory or epoll watches.
 pub(super) fn is_shortage(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::NOSPC)
+}
+
+/// A shortage of this machine, also of local ports: TCP reports EADDRNOTAVAIL, and UDP EAGAIN. It says nothing about the
+/// endpoint.
+pub(super) fn is_local(error: Errno) -> bool {
+    is_shortage(error) || matches!(error, Errno::ADDRNOTAVAIL | Errno::AGAIN)
 }

@@ -1,6 +1,8 @@
 //! The worker thread: it waits for sockets, timers and commands, and does a bounded amount of work for each.
 
 mod accepting;
+mod admission;
+mod affinity;
 mod choice;
 mod commands;
 mod connection;
@@ -9,8 +11,10 @@ mod dialing;
 mod flow;
 mod health;
 mod moving;
+mod pausing;
 mod pipes;
 mod poller;
+mod redirected;
 mod slots;
 mod timers;
 
@@ -24,41 +28,47 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::EventFlags;
 
 use self::accepting::{Listener, Warnings};
+use self::admission::{Admission, Seat};
+use self::affinity::AffinityBudget;
 use self::commands::Request;
 pub(crate) use self::commands::{Command, Commands};
 use self::connection::{Connection, Side};
 use self::datagrams::Associations;
 use self::dialing::{Dial, PendingClient};
 use self::health::EndpointHealth;
+use self::pausing::{Doorway, Paused};
 use self::pipes::Pipes;
 use self::poller::{Events, Poller, Source};
+use self::redirected::Redirections;
 use self::slots::{Key, Slots};
 use self::timers::{Alarm, Timers};
-use crate::counters::Tally;
 use crate::error::Error;
 use crate::limits::{Limits, Shares};
 
-/// How often expired entries are removed.
+/// How often expired entries and idle connections are removed; more often only if a timeout is shorter than that.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Worker {
     limits: Limits,
-    /// The descriptor limit of the process, and the number of connections that it allows.
+    /// The descriptor limit of the process.
     descriptors: usize,
-    max_connections: usize,
+    admission: Admission,
     poller: Poller,
     requests: Receiver<Request>,
     has_ended: bool,
     /// The time at the start of this turn.
     now: Instant,
     timers: Timers,
+    /// The retry timer is set.
+    is_retry_set: bool,
     listeners: Slots<Listener>,
     names: HashMap<String, Key>,
-    /// Listeners that are paused because of the connection limit.
-    paused: VecDeque<Key>,
+    affinity_budget: AffinityBudget,
+    paused: Paused,
     pending_clients: Slots<PendingClient>,
     /// Clients that are waiting for a free descriptor.
-    without_descriptor: Vec<Key>,
+    without_descriptor: VecDeque<Key>,
     dials: Slots<Dial>,
     health: EndpointHealth,
     connections: Slots<Connection>,
@@ -68,6 +78,8 @@ pub(crate) struct Worker {
     waiting_for_pipe: VecDeque<Key>,
     pipes: Pipes,
     associations: Associations,
+    /// `None` if every client is served, redirected or not.
+    redirections: Option<Redirections>,
     active: Arc<AtomicUsize>,
     warnings: Warnings,
 }
@@ -80,7 +92,8 @@ pub(crate) fn start(
     let poller = Poller::new().map_err(|source| Error::io("creating an epoll instance", source))?;
     let (sender, requests) = channel();
     let commands = Commands::new(sender, poller.waker());
-    let worker = Worker::new(limits, descriptors, poller, requests, active);
+    let redirections = limits.only_redirected.then(Redirections::open).transpose()?;
+    let worker = Worker { redirections, ..Worker::new(limits, descriptors, poller, requests, active) };
     let thread = std::thread::Builder::new().name("relay".to_owned()).spawn(move || worker.run());
     thread.map(|thread| (commands, thread)).map_err(|source| Error::io("starting the relay's thread", source))
 }
@@ -96,21 +109,23 @@ impl Worker {
         let shares = Shares::of(descriptors, limits.connections);
         let now = Instant::now();
         let mut timers = Timers::new();
-        timers.set(now + SWEEP_INTERVAL, Alarm::Sweep);
+        timers.set(now, Alarm::Sweep);
         Worker {
             limits,
             descriptors,
-            max_connections: shares.connections,
+            admission: Admission::new(shares.connections),
             poller,
             requests,
             has_ended: false,
             now,
             timers,
+            is_retry_set: false,
             listeners: Slots::new(),
             names: HashMap::new(),
-            paused: VecDeque::new(),
+            affinity_budget: AffinityBudget::default(),
+            paused: Paused::default(),
             pending_clients: Slots::new(),
-            without_descriptor: Vec::new(),
+            without_descriptor: VecDeque::new(),
             dials: Slots::new(),
             health: EndpointHealth::default(),
             connections: Slots::new(),
@@ -118,6 +133,7 @@ impl Worker {
             waiting_for_pipe: VecDeque::new(),
             pipes: Pipes::new(shares.pipes),
             associations: Associations::new(),
+            redirections: None,
             active,
             warnings: Warnings::default(),
         }
@@ -127,7 +143,7 @@ impl Worker {
     fn divide_descriptors(&mut self) {
         let left = self.descriptors.saturating_sub(self.names.len());
         let shares = Shares::of(left, self.limits.connections);
-        self.max_connections = shares.connections;
+        self.admission.set_limit(shares.connections);
         self.pipes.set_limit(shares.pipes);
     }
 
@@ -143,6 +159,7 @@ impl Worker {
             }
             self.run_alarms();
             self.run_queued();
+            self.resume_paused();
         }
     }
 
@@ -174,34 +191,40 @@ impl Worker {
         }
     }
 
+    /// There may be descriptors again: connections that are established come first, then clients that are accepted,
+    /// and at the end of the turn those in the accept queues.
     fn retry(&mut self) {
-        self.resume_a_listener();
+        self.is_retry_set = false;
+        self.pipes.shortage_may_be_over();
+        self.run_queued();
         self.dial_for_waiting();
-        self.queue.append(&mut self.waiting_for_pipe);
+        self.admission.has_room = true;
     }
 
     fn sweep(&mut self) {
-        self.timers.set(self.now + SWEEP_INTERVAL, Alarm::Sweep);
+        self.timers.set(self.now + sweep_interval(&self.limits), Alarm::Sweep);
+        self.end_idle_connections();
         self.health.expire(self.now);
         self.expire_affinity();
     }
 
-    fn is_full(&self) -> bool {
-        let connections = self.pending_clients.len() + self.connections.len() + self.associations.len();
-        connections >= self.max_connections
-    }
-
-    fn connection_started(&mut self, tally: &Tally) {
-        tally.connections.add(1);
-        tally.active.add(1);
+    fn connection_started(&mut self, seat: &Seat) {
+        seat.tally.connections.add(1);
+        seat.tally.active.add(1);
         self.active.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection has ended, so that another can be accepted.
-    fn connection_ended(&mut self, tally: &Tally) {
-        tally.active.take_one();
+    /// A connection has ended, so that another can be accepted at the end of this turn.
+    fn connection_ended(&mut self, seat: &Seat) {
+        seat.tally.active.take_one();
         // Release: a reader of this counter sees all other counters of the connection.
         self.active.fetch_sub(1, Ordering::Release);
-        self.resume_a_listener();
+        self.admission.give_back(seat);
     }
+}
+
+fn sweep_interval(limits: &Limits) -> Duration {
+    let timeouts = [limits.tcp_idle, limits.tcp_half_closed].into_iter().filter(|timeout| !timeout.is_zero());
+    let shortest = timeouts.min().unwrap_or(SWEEP_INTERVAL);
+    (shortest / 4).clamp(SHORTEST_SWEEP_INTERVAL, SWEEP_INTERVAL)
 }

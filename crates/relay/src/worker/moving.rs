@@ -1,27 +1,22 @@
 //! Established connections: their turns, and their end.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::Worker;
+use super::admission::Seat;
 use super::connection::{Connection, Side, reset_on_close};
 use super::flow::Pace;
+use super::pausing::Doorway;
 use super::poller::{Poller, Source};
 use super::slots::Key;
-use super::timers::Alarm;
-use crate::counters::Tally;
-
-/// The retry interval while all pipes are in use.
-const PIPE_RETRY: Duration = Duration::from_millis(100);
 
 impl Worker {
     /// Starts relaying between a client and its server.
-    pub(super) fn connect(&mut self, client: OwnedFd, server: OwnedFd, tally: Arc<Tally>) {
-        let key = self.connections.insert(Connection::new(client, server, tally));
+    pub(super) fn connect(&mut self, client: OwnedFd, server: OwnedFd, seat: Seat) {
+        let key = self.connections.insert(Connection::new(client, server, seat, self.now));
         let Some(connection) = self.connections.get(key) else { return };
         match watch(&self.poller, connection, key) {
             Ok(()) => self.advance(key),
@@ -45,7 +40,7 @@ impl Worker {
 
     fn advance(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let outcome = connection.run(&mut self.pipes);
+        let outcome = connection.run(&mut self.pipes, self.now);
         connection.is_queued = matches!(outcome, Ok(Pace::Unfinished | Pace::NeedsPipe));
         match outcome {
             Ok(Pace::Waiting) if connection.is_finished() => self.end(key),
@@ -57,10 +52,11 @@ impl Worker {
     }
 
     fn wait_for_pipe(&mut self, key: Key) {
-        if self.waiting_for_pipe.is_empty() {
-            self.timers.set(self.now + PIPE_RETRY, Alarm::Retry);
-        }
         self.waiting_for_pipe.push_back(key);
+        // At the limit of pipes, the next one that is returned goes to the first that waits.
+        if self.pipes.is_short() {
+            self.retry_later();
+        }
     }
 
     /// Runs every queued connection for one turn.
@@ -81,10 +77,18 @@ impl Worker {
         self.end(key);
     }
 
+    /// Ends connections that have moved nothing for too long.
+    pub(super) fn end_idle_connections(&mut self) {
+        let is_idle = |connection: &Connection| connection.is_idle(&self.limits, self.now);
+        let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
+        let idle: Vec<Key> = idle.map(|(key, connection)| (key, connection.reset_both()).0).collect();
+        idle.into_iter().for_each(|key| self.end(key));
+    }
+
     fn end(&mut self, key: Key) {
         let Some(connection) = self.connections.remove(key) else { return };
-        let tally = connection.close(&mut self.pipes);
-        self.connection_ended(&tally);
+        let seat = connection.close(&mut self.pipes);
+        self.connection_ended(&seat);
     }
 }
 

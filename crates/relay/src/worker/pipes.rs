@@ -18,11 +18,13 @@ pub(crate) struct Pipes {
     idle: Vec<Pipe>,
     taken: usize,
     limit: usize,
+    /// The process is out of descriptors: no pipe is created until the next retry.
+    is_short: bool,
 }
 
 impl Pipes {
     pub(crate) fn new(limit: usize) -> Self {
-        Pipes { idle: Vec::new(), taken: 0, limit }
+        Pipes { idle: Vec::new(), taken: 0, limit, is_short: false }
     }
 
     /// An empty pipe, unless the limit is reached.
@@ -30,9 +32,26 @@ impl Pipes {
         if self.taken >= self.limit {
             return None;
         }
-        let pipe = self.idle.pop().or_else(|| make().ok())?;
+        let pipe = self.idle.pop().or_else(|| self.create())?;
         self.taken += 1;
         Some(pipe)
+    }
+
+    fn create(&mut self) -> Option<Pipe> {
+        if self.is_short {
+            return None;
+        }
+        let pipe = make().ok();
+        self.is_short = pipe.is_none();
+        pipe
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    pub(crate) fn shortage_may_be_over(&mut self) {
+        self.is_short = false;
     }
 
     /// Returns an empty pipe to the pool.
@@ -51,7 +70,8 @@ impl Pipes {
 
     /// The number of pipes that are still available.
     pub(crate) fn left(&self) -> usize {
-        self.limit.saturating_sub(self.taken)
+        let allowed = self.limit.saturating_sub(self.taken);
+        if self.is_short { allowed.min(self.idle.len()) } else { allowed }
     }
 
     /// Pipes in use beyond a lower limit are closed when they are returned.

@@ -1,7 +1,6 @@
-//! Timers. They are never cancelled: a timer for something that is gone has no effect.
+//! Timers. A timer for something that is gone has no effect; a long one is cancelled, so that it takes no memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::slots::Key;
@@ -22,25 +21,29 @@ pub(crate) enum Alarm {
     Sweep,
 }
 
-pub(crate) struct Timers(BinaryHeap<Reverse<(Instant, Alarm)>>);
+pub(crate) struct Timers(BTreeSet<(Instant, Alarm)>);
 
 impl Timers {
     pub(crate) fn new() -> Self {
-        Timers(BinaryHeap::new())
+        Timers(BTreeSet::new())
     }
 
     pub(crate) fn set(&mut self, at: Instant, alarm: Alarm) {
-        self.0.push(Reverse((at, alarm)));
+        self.0.insert((at, alarm));
+    }
+
+    pub(crate) fn cancel(&mut self, at: Instant, alarm: Alarm) {
+        self.0.remove(&(at, alarm));
     }
 
     /// The time until the next timer.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
-        self.0.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
+        self.0.first().map(|(at, _)| at.saturating_duration_since(now))
     }
 
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Alarm> {
-        let is_due = self.0.peek().is_some_and(|Reverse((at, _))| *at <= now);
-        if is_due { self.0.pop().map(|Reverse((_, alarm))| alarm) } else { None }
+        let is_due = self.0.first().is_some_and(|(at, _)| *at <= now);
+        if is_due { self.0.pop_first().map(|(_, alarm)| alarm) } else { None }
     }
 }
 
@@ -57,6 +60,10 @@ mod tests {
         timers.set(later(1), Alarm::Retry);
         assert_eq!(timers.take_due(start), None);
         assert_eq!(timers.next_in(start), Some(Duration::from_secs(1)));
+        timers.set(later(2), Alarm::Sweep);
         assert_eq!([(); 3].map(|()| timers.take_due(later(2))), [Some(Alarm::Retry), Some(Alarm::Sweep), None]);
+        timers.set(later(3), Alarm::Retry);
+        timers.cancel(later(3), Alarm::Retry);
+        assert_eq!(timers.next_in(start), None);
     }
 }

@@ -94,7 +94,7 @@ fn an_endpoint_that_is_removed_is_left_at_once() {
 fn affinity_holds_for_datagrams() {
     let relay = relay();
     let endpoints = vec![named_udp(b'a', LOCAL), named_udp(b'b', LOCAL)];
-    let dns = dns(&relay, Targets { endpoints, affinity: Some(Duration::from_secs(3600)) });
+    let dns = dns(&relay, Targets { endpoints, affinity: Some(Duration::from_secs(3600)), ..Targets::default() });
     let seen: String = (0..4).map(|_| ask(&udp_client(LOCAL, dns), "")).collect();
     assert_eq!(seen, "aaaa");
 }

@@ -4,7 +4,9 @@
 mod datagrams;
 mod endpoints;
 mod handover;
+mod idle;
 mod limits;
 mod rules;
+mod shortage;
 mod streams;
 mod support;

@@ -1,7 +1,8 @@
 //! With packet rules: endpoints that say nothing, and clients that were not redirected.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 
 use portolan_model::{Family, Protocol};
 use portolan_relay::{Limits, Relay};
@@ -12,7 +13,7 @@ use crate::support::{
 };
 
 /// Gives the test, and the relay that it starts, a network of its own.
-fn new_network() {
+pub(crate) fn new_network() {
     portolan_kernel::enter_new_network_namespace()
         .expect("this test needs root, to have a network namespace of its own");
     run("ip", "link set lo up");
@@ -121,4 +122,39 @@ fn a_redirected_datagram_is_answered_from_where_it_was_sent_to() {
     rules(&format!("add rule inet nat output udp dport 53 redirect to :{port}"));
     let client = udp_client("127.0.0.1:0", SocketAddr::from(([127, 0, 0, 9], 53)));
     assert_eq!(ask(&client, "?"), "a?");
+}
+
+/// Whether an answer arrives to one of several datagrams.
+fn is_served(client: &UdpSocket) -> bool {
+    client.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    (0..3).any(|_| client.send(b"?").is_ok() && client.recv(&mut [0; 10]).is_ok())
+}
+
+fn only_redirected_datagrams(family: Family, local: &str, service: &str) {
+    new_network();
+    let relay = Relay::start(Limits { udp_idle: PATIENCE, ..Limits::default() }).unwrap();
+    let port = relay.listen("dns", Protocol::Udp, family).unwrap();
+    let own: SocketAddr = format!("{local}:{port}").parse().unwrap();
+    relay.set_targets("dns", to(&[named_udp(b'a', &format!("{local}:0"))])).unwrap();
+    let from = format!("{local}:0");
+    assert!(!is_served(&udp_client(&from, own)), "without connection tracking nothing is redirected");
+
+    rules("add table inet nat");
+    rules("add chain inet nat output { type nat hook output priority -100 ; }");
+    rules(&format!("add rule inet nat output udp dport 53 redirect to :{port}"));
+    let client = udp_client(&from, service.parse().unwrap());
+    assert_eq!(ask(&client, "?"), "a?");
+    assert!(!is_served(&udp_client(&from, own)), "this datagram was sent to the relay's own port");
+    assert_eq!(ask(&client, "!"), "a!");
+    assert_eq!(counters(&relay).connections, 1);
+}
+
+#[test]
+fn only_redirected_datagrams_are_served() {
+    only_redirected_datagrams(Family::V4, "127.0.0.1", "127.0.0.9:53");
+}
+
+#[test]
+fn only_redirected_datagrams_are_served_by_ipv6() {
+    only_redirected_datagrams(Family::V6, "[::1]", "[::1]:53");
 }

@@ -29,13 +29,17 @@ pub(crate) fn relay() -> Relay {
 }
 
 pub(crate) fn to(endpoints: &[SocketAddr]) -> Targets {
-    Targets { endpoints: endpoints.to_vec(), affinity: None }
+    Targets { endpoints: endpoints.to_vec(), ..Targets::default() }
 }
 
 /// Listens for TCP as "web" and returns where.
 pub(crate) fn web(relay: &Relay, targets: Targets) -> SocketAddr {
-    let port = relay.listen("web", Protocol::Tcp, Family::V4).unwrap();
-    relay.set_targets("web", targets).unwrap();
+    service(relay, "web", targets)
+}
+
+pub(crate) fn service(relay: &Relay, name: &str, targets: Targets) -> SocketAddr {
+    let port = relay.listen(name, Protocol::Tcp, Family::V4).unwrap();
+    relay.set_targets(name, targets).unwrap();
     ([127, 0, 0, 1], port).into()
 }
 
@@ -46,6 +50,19 @@ pub(crate) fn counters(relay: &Relay) -> Counters {
 
 pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     patient(TcpStream::connect_timeout(&to, PATIENCE).unwrap())
+}
+
+/// A client with that address.
+pub(crate) fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    connect_at((from, 0).into(), to).unwrap()
+}
+
+/// A client with that address and port.
+pub(crate) fn connect_at(from: SocketAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&from.into()).unwrap();
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    Ok(patient(socket.into()))
 }
 
 /// Whether a new connection is reset, be it before or after the client has seen it established.
@@ -67,10 +84,14 @@ pub(crate) fn reset(stream: TcpStream) {
 }
 
 /// A listener of a test's own server.
+///
+/// Its accept queue is long: the relay would dial again if the kernel dropped a SYN because the test is slow to accept.
 pub(crate) fn server() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(4096).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (socket.into(), address)
 }
 
 pub(crate) fn accept(listener: &TcpListener) -> TcpStream {

@@ -90,7 +90,7 @@ impl Credentials {
             (None, None) => self.in_cluster.selected()?,
         };
         if let Some(master) = &self.master {
-            selected.cluster.server = Some(with_scheme(master));
+            selected.cluster.server = Some(master.clone());
         }
         Ok(selected)
     }
@@ -129,7 +129,12 @@ impl InCluster {
 fn server(selected: &Selected) -> Result<Uri, AccessError> {
     let failed = |reason: String| selected.cluster_field("server", reason);
     let server = selected.cluster.server.as_ref().ok_or_else(|| failed("is not set".to_owned()))?;
-    let uri: Uri = with_scheme(server).parse().map_err(|error| failed(format!("{server:?}: {error}")))?;
+    if server.contains('@') {
+        // The text holds a password, perhaps, and is not shown.
+        let reason = "holds a user name or a password: remove it, and set username and password of the user instead";
+        return Err(failed(reason.to_owned()));
+    }
+    let uri: Uri = with_scheme(selected, server).parse().map_err(|error| failed(format!("{server:?}: {error}")))?;
     match uri.scheme_str() {
         Some("http" | "https") if !host(&uri).is_empty() => Ok(uri),
         _ => Err(failed(format!("{server:?} is no address such as https://192.0.2.1:6443"))),
@@ -142,9 +147,27 @@ pub(super) fn host(server: &Uri) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-/// `host:port` means plain HTTP, as for kubectl.
-fn with_scheme(server: &str) -> String {
-    if server.contains("://") { server.to_owned() } else { format!("http://{server}") }
+/// `host:port` means HTTPS if anything about TLS is configured, as in client-go. Other than there, also if there are
+/// credentials: they are not sent over plain HTTP unless the address says `http://`.
+fn with_scheme(selected: &Selected, server: &str) -> String {
+    match server.contains("://") {
+        true => server.to_owned(),
+        false if is_secure(&selected.cluster, &selected.user) => format!("https://{server}"),
+        false => format!("http://{server}"),
+    }
+}
+
+fn is_secure(cluster: &Cluster, user: &User) -> bool {
+    let texts = [
+        &cluster.certificate_authority,
+        &cluster.certificate_authority_data,
+        &user.client_certificate,
+        &user.client_certificate_data,
+        &user.token,
+        &user.token_file,
+        &user.password,
+    ];
+    cluster.insecure_skip_tls_verify == Some(true) || user.exec.is_some() || texts.into_iter().any(Option::is_some)
 }
 
 fn text(path: &Path) -> String {

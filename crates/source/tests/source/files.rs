@@ -323,3 +323,50 @@ fn the_report_of_a_text_names_its_lines() {
         "text.yaml:6: Service default/web: spec.ports[0].port: 70000 is not a port (1 to 65535)\n"
     );
 }
+
+/// Loads the directory in another thread: a reader that hangs must fail the test, and not hang it.
+fn reload_in_time(mut directory: Directory) -> (Directory, String) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (_, printed) = directory.reload();
+        let _ = sender.send((directory, printed));
+    });
+    receiver.recv_timeout(Duration::from_secs(30)).expect("reading the manifests ends")
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let directory = Directory::new(&[("good.yaml", &web(&[]))]);
+    let fifo = directory.path().join("fifo.yaml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket.yaml")).unwrap();
+    symlink("/dev/zero", directory.path().join("device.yaml")).unwrap();
+    let (directory, printed) = reload_in_time(directory);
+    for (name, kind) in [("fifo.yaml", "a FIFO"), ("socket.yaml", "a socket"), ("device.yaml", "a device")] {
+        assert!(printed.contains(&format!("{name}: cannot read the file: it is {kind}")), "{printed}");
+    }
+    assert_eq!(directory.manifests.snapshot().services.len(), 1, "{printed}");
+    assert_eq!(directory.manifests.unreadable().len(), 3);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let directory = Directory::new(&[("good.yaml", &web(&[]))]);
+    // It takes no space on the disk.
+    fs::File::create(directory.path().join("huge.yaml")).unwrap().set_len(1 << 40).unwrap();
+    let (directory, printed) = reload_in_time(directory);
+    assert!(printed.contains("huge.yaml: cannot read the file: it has 1099511627776 bytes"), "{printed}");
+    assert_eq!(directory.manifests.snapshot().services.len(), 1, "{printed}");
+}
+
+#[test]
+fn what_cannot_be_read_is_distinguished_from_what_is_malformed() {
+    let mut directory = Directory::new(&[("bad.yaml", "kind: Service\n")]);
+    let (report, _) = directory.reload();
+    assert_eq!((report.problems.len(), directory.manifests.unreadable().len()), (1, 0));
+    let paths = vec![directory.path().join("none"), directory.path().to_owned()];
+    let mut manifests = Manifests::new(Options { paths, ..options() });
+    manifests.reload();
+    let unreadable = manifests.unreadable();
+    assert!(unreadable.len() == 1 && unreadable[0].to_string().contains("none"), "{unreadable:?}");
+}

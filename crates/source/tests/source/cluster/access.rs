@@ -7,11 +7,12 @@ use portolan_model::ServiceName;
 use portolan_source::cluster::{Cluster, ClusterOptions, EventKind, InCluster, Tuning};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 use super::authority::{Authority, kubeconfig};
 use super::fake::Fake;
 use super::follower::{Follower, options, service, tuning};
-use super::world::{self, Cut, World};
+use super::world::{self, Cut, Seen, World};
 
 pub(crate) fn plain(fake: &Fake) -> Value {
     json!({"server": format!("http://{}", fake.address)})
@@ -136,13 +137,61 @@ async fn master_wins_over_the_kubeconfig() {
     let folder = TempDir::new().unwrap();
     let fake = Fake::start(World { token: Some("mine".into()), ..World::default() }).await;
     let path = kubeconfig(folder.path(), json!({"server": "https://192.0.2.1:6443"}), json!({"token": "mine"}));
-    let master = Some(fake.address.to_string());
+    let master = Some(format!("http://{}", fake.address));
     let options = ClusterOptions { kubeconfig: Some(path), master, ..options() };
     Follower::start(options, tuning()).ready().await;
 }
 
+/// As in client-go with a CA. A token is a reason for TLS, too.
+#[tokio::test]
+async fn an_address_without_a_scheme_means_https_when_there_are_credentials() {
+    let folder = TempDir::new().unwrap();
+    let authority = Authority::new("cluster");
+    fs::write(folder.path().join("ca"), authority.pem()).unwrap();
+    let fake = Fake::start(World { token: Some("mine".into()), ..World::default() }).await;
+    let elsewhere = "https://192.0.2.1:6443";
+    let start = |cluster: Value, user: Value| {
+        let kubeconfig = Some(kubeconfig(folder.path(), cluster, user));
+        let master = Some(fake.address.to_string());
+        Follower::start(ClusterOptions { kubeconfig, master, ..options() }, tuning())
+    };
+    fake.identify(authority.server(2100, None));
+    // Without the CA of the server, the client must not send the token.
+    for user in [json!({"token": "mine"}), json!({"username": "u", "password": "mine"})] {
+        let follower = start(json!({"server": elsewhere}), user);
+        follower.fails_with("cannot connect to https://").await;
+    }
+    let has_token = |it: &Seen| it.headers.contains_key("authorization");
+    assert!(!fake.world().requests.iter().any(has_token), "no token was sent");
+    start(json!({"server": elsewhere, "certificate-authority": "ca"}), json!({"token": "mine"})).ready().await;
+    let plainly = Fake::start(World::default()).await;
+    let options = ClusterOptions { master: Some(plainly.address.to_string()), ..options() };
+    Follower::start(options, tuning()).ready().await;
+}
+
+#[tokio::test]
+async fn a_password_in_an_address_is_refused_and_not_shown() {
+    let folder = TempDir::new().unwrap();
+    let cases = [
+        (json!({"server": "https://root:SECRET@192.0.2.1"}), None),
+        (json!({"server": "https://root:SECRET@192.0.2.1 :x"}), None),
+        (json!({"server": "root:SECRET@192.0.2.1"}), None),
+        (json!({"server": "https://192.0.2.1", "proxy-url": "http://root:SECRET@p"}), None),
+        (json!({"server": "https://192.0.2.1"}), Some("https://root:SECRET@192.0.2.1".to_owned())),
+    ];
+    for (cluster, master) in cases {
+        let kubeconfig = Some(kubeconfig(folder.path(), cluster, json!({})));
+        let options = ClusterOptions { kubeconfig, master, ..options() };
+        let text = match Cluster::start_tuned(options.clone(), tuning(), &Handle::current(), || ()) {
+            Err(error) => error.to_string(),
+            Ok(_) => Follower::start(options, tuning()).fails_with("").await,
+        };
+        assert!(!text.contains("SECRET") && (text.contains("server") || text.contains("proxy-url")), "{text}");
+    }
+}
+
 pub(crate) fn refusal(options: ClusterOptions, tuning: Tuning) -> String {
-    let started = Cluster::start_tuned(options, tuning, &tokio::runtime::Handle::current(), || ());
+    let started = Cluster::start_tuned(options, tuning, &Handle::current(), || ());
     started.err().expect("it cannot start").to_string()
 }
 
