@@ -32,8 +32,6 @@ use std::fmt::Display;
 
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
-pub use portolan_plan::ClientChoice;
-
 pub use difference::{Difference, ObjectDifference};
 pub use flows::forget_stale_flows;
 pub use objects::{Change, Objects};
@@ -103,8 +101,11 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// last [`Observe::read`].
     fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
 
-    /// Deletes the session affinity that the kernel stores, except for the choices to keep.
-    fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error>;
+    /// Deletes the session affinity of this Service port to endpoints that are in its pools no longer, where the kernel
+    /// stores it. Returns how many entries were read.
+    fn forget_clients(&mut self, _service: &ServicePlan) -> Result<usize, Error> {
+        Ok(0)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -3,19 +3,24 @@
 //! A sync renders only the Services whose `Arc` changed, old and new, and applies the difference: its cost follows the
 //! change. After an error, or a write by another process, the kernel is read and compared as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use portolan_plan::{NodePlan, Plan, ServicePlan};
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan};
 
 use crate::difference::Difference;
 use crate::mode::Synchronize;
 use crate::objects::{Change, Objects};
-use crate::report::{Changes, PortChange, SyncReport, Trust};
+use crate::report::{Changes, SyncReport, Trust};
 use crate::{Dataplane, Error, Observe, Program};
 
 /// How often a full sync reads again because another process writes to the kernel.
 const READ_ATTEMPTS: usize = 5;
+
+/// How many clients of session affinity one sync reads: those of one Service port under attack, or of some hundred others.
+const CLIENTS_PER_SYNC: usize = 65_536;
+/// Reading a map costs as much as this many clients, even if it is empty.
+const CLIENTS_PER_READ: usize = 100;
 
 pub struct Reconciler<D: Dataplane, K> {
     dataplane: D,
@@ -25,11 +30,13 @@ pub struct Reconciler<D: Dataplane, K> {
     /// How many Services use each shared object. `None` when the kernel may hold something else than the plan, so that
     /// it must be read.
     shared: Option<SharedCounts<D>>,
+    /// Service ports whose session affinity may lead to endpoints that are gone.
+    stale_clients: BTreeSet<PortKey>,
 }
 
 impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     pub fn new(dataplane: D, kernel: K) -> Self {
-        Self { dataplane, kernel, plan: None, shared: None }
+        Self { dataplane, kernel, plan: None, shared: None, stale_clients: BTreeSet::new() }
     }
 
     pub fn dataplane(&self) -> &D {
@@ -62,6 +69,8 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
             }
             _ => self.write_everything(plan, is_repair, &mut report)?,
         };
+        self.stale_clients.extend(report.changes.stale_clients(plan));
+        report.unfinished = !self.forget_clients(plan)?;
         (self.plan, self.shared) = (Some(plan.clone()), Some(shared));
         Ok(report)
     }
@@ -106,7 +115,6 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         (report.full, report.services) = (true, plan.services.len());
         report.repaired = if is_repair { change.len() } else { 0 };
         self.write(&change, only_if_undisturbed, report)?;
-        self.forget_clients(plan)?;
         Ok(shared)
     }
 
@@ -126,9 +134,6 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         count_shared::<D>(&mut shared, steps, &mut before, &mut after);
         report.services = report.changes.ports().len();
         self.write(&Change::between(before, after), false, report)?;
-        if report.changes.ports().iter().any(PortChange::invalidates_affinity) {
-            self.forget_clients(plan)?;
-        }
         Ok(shared)
     }
 
@@ -168,8 +173,19 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         }
     }
 
-    fn forget_clients(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.kernel.forget_clients(&|choice| plan.keeps_client(choice)).map(|_| ())
+    /// Deletes session affinity to endpoints that are gone, as much as one sync may. Returns whether all is done.
+    fn forget_clients(&mut self, plan: &Plan) -> Result<bool, Error> {
+        let mut read = 0;
+        while let Some(key) = self.stale_clients.first().cloned() {
+            if read >= CLIENTS_PER_SYNC {
+                return Ok(false);
+            }
+            if let Some(service) = plan.services.get(&key).filter(|service| service.affinity_seconds.is_some()) {
+                read += CLIENTS_PER_READ + self.kernel.forget_clients(service)?;
+            }
+            self.stale_clients.remove(&key);
+        }
+        Ok(true)
     }
 }
 

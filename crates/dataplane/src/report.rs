@@ -31,6 +31,8 @@ pub struct SyncReport {
     pub full: bool,
     /// Objects that were not as the last sync wrote them.
     pub repaired: usize,
+    /// Some work is left to the next sync, which is due at once.
+    pub unfinished: bool,
     /// Time spent in the write itself.
     pub kernel_time: Duration,
 }
@@ -70,11 +72,23 @@ impl Changes {
             Self::Ports(ports) => ports,
         }
     }
+
+    /// The Service ports whose session affinity may lead to endpoints that are gone.
+    pub(crate) fn stale_clients(&self, plan: &Plan) -> Vec<PortKey> {
+        match self {
+            Self::Unknown => {
+                let is_sticky = |service: &&Arc<ServicePlan>| service.affinity_seconds.is_some();
+                plan.services.values().filter(is_sticky).map(|service| service.key.clone()).collect()
+            }
+            Self::Ports(ports) => ports.iter().filter_map(PortChange::stale_clients).collect(),
+        }
+    }
 }
 
 impl PortChange {
-    pub(crate) fn invalidates_affinity(&self) -> bool {
-        invalidates_affinity(self.before.as_deref(), self.after.as_deref())
+    fn stale_clients(&self) -> Option<PortKey> {
+        let (before, after) = (self.before.as_deref()?, self.after.as_deref()?);
+        invalidates_affinity(before, after).then(|| after.key.clone())
     }
 }
 

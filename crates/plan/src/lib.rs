@@ -22,7 +22,7 @@ mod trace;
 mod verdict;
 
 pub use claims::{Claim, Claims};
-pub use clients::{ClientChoice, invalidates_affinity};
+pub use clients::invalidates_affinity;
 pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;

@@ -2,7 +2,7 @@
 
 use super::{Iptables, chains};
 use crate::tables::{RuleTally, TablesKernel, Variant};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 pub struct IptablesKernel(TablesKernel);
 
@@ -34,10 +34,5 @@ impl Observe<Iptables> for IptablesKernel {
 impl Program<Iptables> for IptablesKernel {
     fn apply(&mut self, change: &Change<Iptables>, _: bool) -> Result<(), Error> {
         self.0.write(&change.removed, &change.added)
-    }
-
-    /// The kernel drops an endpoint's clients with the endpoint's chain.
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        Ok(0)
     }
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
+use portolan_plan::ServicePlan;
 
-use super::codec::{decode_client, decode_endpoint, encode};
+use super::codec::encode;
 use super::elements::ElementKey;
 use super::objects::{Chain, Key, Value};
 use super::read::read_table;
 use super::sets::SetName;
 use super::{Nftables, TABLE};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 /// How often everything is read until no other process writes meanwhile.
 const READ_ATTEMPTS: usize = 3;
@@ -23,6 +24,8 @@ pub struct NftablesKernel {
     generation: u32,
     /// The table holds sets of another layout, left by another version: it is replaced as a whole.
     replace_table: bool,
+    /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
+    pub(super) can_destroy: bool,
 }
 
 impl NftablesKernel {
@@ -30,7 +33,7 @@ impl NftablesKernel {
     pub fn open() -> Result<Self, Error> {
         let mut handle = Handle::open()?;
         let generation = handle.generation()?;
-        Ok(Self { handle, generation, replace_table: false })
+        Ok(Self { handle, generation, replace_table: false, can_destroy: true })
     }
 
     /// The sender that notifications of our own changes carry.
@@ -72,12 +75,8 @@ impl Program<Nftables> for NftablesKernel {
         self.commit(batch)
     }
 
-    fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        let mut forgotten = 0;
-        for family in Family::BOTH {
-            forgotten += self.forget_clients_of(family, keeps)?;
-        }
-        Ok(forgotten)
+    fn forget_clients(&mut self, service: &ServicePlan) -> Result<usize, Error> {
+        self.forget_clients_of(service)
     }
 }
 
@@ -104,40 +103,6 @@ impl NftablesKernel {
             self.generation = self.generation.wrapping_add(1);
         }
         Ok(())
-    }
-
-    fn forget_clients_of(&mut self, family: Family, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        let mut stale = Vec::new();
-        self.handle.elements(family, TABLE, SetName::Affinity.name(), &mut |element| {
-            if client_choice(family, &element).is_none_or(|choice| !keeps(&choice)) {
-                stale.push(element);
-            }
-        })?;
-        for element in &stale {
-            self.forget_client(family, element)?;
-        }
-        Ok(stale.len())
-    }
-
-    /// One at a time, because an entry that times out in between would make the kernel refuse all.
-    fn forget_client(&mut self, family: Family, element: &portolan_kernel::nftables::Element) -> Result<(), Error> {
-        let mut batch = Batch::new();
-        batch.delete_elements(family, TABLE, SetName::Affinity.name(), std::iter::once(element));
-        match self.commit(batch) {
-            Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
-            other => other,
-        }
-    }
-}
-
-fn client_choice(family: Family, element: &portolan_kernel::nftables::Element) -> Option<ClientChoice> {
-    let (client, destination, port, protocol) = decode_client(family, &element.key)?;
-    let portolan_kernel::nftables::ElementData::Value(data) = &element.data else { return None };
-    match decode_endpoint(family, data) {
-        Value::Endpoint(address, endpoint_port) => {
-            Some(ClientChoice { client, destination, port, protocol, endpoint: (address, endpoint_port).into() })
-        }
-        _ => None,
     }
 }
 

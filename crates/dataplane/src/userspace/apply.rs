@@ -8,7 +8,7 @@ use super::listeners::Listeners;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
 use crate::tables::{self, Contents, RuleTally, TablesKernel, Variant};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 pub struct UserspaceKernel {
     tables: TablesKernel,
@@ -148,10 +148,5 @@ impl Program<Userspace> for UserspaceKernel {
             }
         }
         failure.map_or(Ok(()), Err)
-    }
-
-    /// The relay drops a client's endpoint when the targets change.
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        Ok(0)
     }
 }

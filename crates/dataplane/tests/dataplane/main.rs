@@ -1,5 +1,6 @@
 //! The modes in the real kernel, through random histories of a cluster, and their counters.
 
+mod affinity;
 mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;

@@ -211,7 +211,7 @@ impl Daemon {
                 self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
-                self.settings.sync_period
+                if synced.unfinished { Duration::ZERO } else { self.settings.sync_period }
             }
             Err(error) => self.note_failure(&error),
         }
