@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod difference;
+mod families;
 mod fate;
 mod flows;
 pub mod iptables;
@@ -30,6 +31,7 @@ pub mod fake;
 
 use std::fmt::Display;
 
+use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use difference::{Difference, ObjectDifference};
@@ -50,6 +52,8 @@ pub trait Dataplane {
 
     fn render_node(&self, node: &NodePlan) -> Objects<Self>;
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self>;
+    /// The family that an object belongs to.
+    fn family_of(&self, key: &Self::Key) -> Family;
     /// Whether several Services can have the same object, with the same content.
     fn is_shared(&self, key: &Self::Key) -> bool;
     /// Whether Services render to the same objects on both. If not, all of them are rewritten.
@@ -88,6 +92,11 @@ pub trait Observe<D: Dataplane + ?Sized> {
 
     /// Whether it is certain that no other process has written since the last read or write.
     fn is_undisturbed(&mut self) -> Result<bool, Error>;
+
+    /// Whether the node has this family. Objects of one that it lacks are left out.
+    fn serves(&self, _family: Family) -> bool {
+        true
+    }
 }
 
 /// A kernel that can be written.
@@ -96,6 +105,8 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// safe for traffic (a new object is written before what refers to it, and an old one is unlinked before it is
     /// deleted), and after an error the kernel holds some prefix, from nothing to all. The next sync reads it and
     /// converges from there.
+    ///
+    /// All objects of a change belong to one family, so that families succeed and fail apart.
     ///
     /// With `only_if_undisturbed`, a kernel that can detect it refuses the change if another process has written since the
     /// last [`Observe::read`].

@@ -31,6 +31,8 @@ pub struct SyncReport {
     pub full: bool,
     /// Objects that were not as the last sync wrote them.
     pub repaired: usize,
+    /// One family failed; the other is in force.
+    pub failure: Option<String>,
     /// Some work is left to the next sync, which is due at once.
     pub unfinished: bool,
     /// Time spent in the write itself.

@@ -1,5 +1,7 @@
 //! The kernel's iptables tables, through the iptables programs.
 
+use portolan_model::Family;
+
 use super::{Iptables, chains};
 use crate::tables::{RuleTally, TablesKernel, Variant};
 use crate::{Change, Error, Objects, Observe, Program};
@@ -28,6 +30,10 @@ impl Observe<Iptables> for IptablesKernel {
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         self.0.is_undisturbed()
+    }
+
+    fn serves(&self, family: Family) -> bool {
+        self.0.serves(family)
     }
 }
 

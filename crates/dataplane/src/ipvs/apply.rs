@@ -253,6 +253,10 @@ impl Observe<Ipvs> for IpvsKernel {
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(false)
     }
+
+    fn serves(&self, family: Family) -> bool {
+        self.tables.serves(family)
+    }
 }
 
 impl Program<Ipvs> for IpvsKernel {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{ChainKind, HookPoint, Verdict};
-use portolan_model::Family;
+use portolan_model::{Family, ServiceName, ServicePortName};
 use portolan_plan::{Frontend, Pool, PortKey, ServicePlan};
 
 use super::chains::base;
@@ -20,6 +20,7 @@ use super::objects::{Key, Named, Value, regular};
 use super::routes::Shape;
 use super::rules::rule;
 use super::sets::{SetName, clients_spec};
+use crate::tables::names::digest_of;
 
 type Object = (Key, Value);
 
@@ -30,7 +31,7 @@ const POOLS: [Pool; 2] = [Pool::Cluster, Pool::Local];
 
 /// All objects of session affinity of a Service port.
 pub(super) fn affinity(service: &ServicePlan, objects: &mut Vec<Object>) {
-    let Some(seconds) = service.affinity_seconds else { return };
+    let Some(seconds) = service.affinity_seconds.filter(|_| used_pools(service).next().is_some()) else { return };
     let family = service.key.family;
     let learn = learn_chain(service, seconds);
     for frontend in &service.frontends {
@@ -96,7 +97,7 @@ fn recall_chain(service: &ServicePlan, pool: Pool) -> Named {
 fn learn_chain(service: &ServicePlan, seconds: u32) -> Named {
     let family = service.key.family;
     let learn = |pool| {
-        let builder = rule(family).to_member_of(pool_number(&service.key, pool));
+        let builder = rule(family).member_of(pool_number(&service.key, pool));
         builder.learn(&clients_map(&service.key, pool), seconds)
     };
     (port_name(LEARN, &service.key), regular(used_pools(service).map(learn).collect()))
@@ -149,11 +150,18 @@ fn recall_name(key: &PortKey, pool: Pool) -> Arc<str> {
     port_name(["recall", "recall-local"][pool as usize], key)
 }
 
-/// Names of Services, namespaces and ports have no slash, so that this one is unique.
+/// The kernel's limit for a name is 255 bytes.
+const LONGEST_NAME: usize = 220;
+
+/// Names of Services, namespaces and ports have no slash, so that this one is unique. One that `nft` could not parse or the
+/// kernel not hold, which no API server has, is replaced with a digest.
 fn port_name(prefix: &str, key: &PortKey) -> Arc<str> {
-    let name = &key.name;
-    let port = if name.port.is_empty() { String::new() } else { format!("/{}", name.port) };
-    format!("{prefix}/{}/{}{port}", name.service, name.protocol).into()
+    let ServicePortName { service: ServiceName { namespace, name }, port, protocol } = &*key.name;
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
+    let are_plain = [namespace, name, port].into_iter().all(|part| part.chars().all(is_plain));
+    let full = format!("{namespace}/{name}/{protocol}{}{port}", if port.is_empty() { "" } else { "/" });
+    let full = if are_plain && full.len() <= LONGEST_NAME { full } else { digest_of(&full) };
+    format!("{prefix}/{full}").into()
 }
 
 /// Identifies a pool in the set `members`: a hash (FNV-1a) of the name, because a number must not depend on what other

@@ -104,6 +104,10 @@ impl Dataplane for Nftables {
         Some(TABLE)
     }
 
+    fn family_of(&self, key: &Key) -> Family {
+        key.family()
+    }
+
     fn is_shared(&self, key: &Key) -> bool {
         match key {
             Key::Chain(_, name) | Key::Set(_, name) => !affinity::is_of_one_port(name),

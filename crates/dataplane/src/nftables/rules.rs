@@ -109,7 +109,7 @@ impl RuleBuilder {
     }
 
     /// Continues only if the packet goes to an endpoint of the pool with this number.
-    pub(super) fn to_member_of(self, pool: u32) -> Self {
+    pub(super) fn member_of(self, pool: u32) -> Self {
         let (draw, set) = (Draw::constant(pool), SetName::Members.name());
         let text = format!("{} . {} @{set}", join(ENDPOINT, self.family), draw.text());
         self.load(ENDPOINT, Some(draw)).step(text, [lookup(set, FIRST, None)])

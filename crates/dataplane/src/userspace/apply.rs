@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use portolan_model::Family;
+
 use super::listeners::Listeners;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
@@ -134,6 +136,10 @@ impl Observe<Userspace> for UserspaceKernel {
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         self.tables.is_undisturbed()
+    }
+
+    fn serves(&self, family: Family) -> bool {
+        self.tables.serves(family)
     }
 }
 

@@ -211,6 +211,9 @@ impl Daemon {
                 self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
+                if let Some(failure) = synced.failure {
+                    return self.note_failure(&anyhow::Error::msg(failure));
+                }
                 if synced.unfinished { Duration::ZERO } else { self.settings.sync_period }
             }
             Err(error) => self.note_failure(&error),
