@@ -35,7 +35,7 @@ use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
 pub use difference::{Difference, ObjectDifference};
-pub use flows::forget_stale_flows;
+pub use flows::{FlowWorker, NoteWalk, Suspects, forget_stale_flows};
 pub use objects::{Change, Objects};
 pub use options::{ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_model::{DiffItem, OrdMap};
-use portolan_plan::{Plan, PortKey, ServicePlan, invalidates_affinity};
+use portolan_model::{DiffItem, Family, OrdMap};
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, invalidates_affinity};
 
 /// What a sync may assume about the kernel without reading all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,12 +39,16 @@ pub struct SyncReport {
     pub kernel_time: Duration,
 }
 
-/// Which Service ports changed.
+/// What changed.
 #[derive(Clone, Debug)]
 pub enum Changes {
-    /// There was no sync before: any port may have changed.
+    /// There was no sync before: anything may have changed.
     Unknown,
-    Ports(Vec<PortChange>),
+    Known {
+        ports: Vec<PortChange>,
+        /// The node before, if other addresses serve node ports now.
+        node: Option<Arc<NodePlan>>,
+    },
 }
 
 /// A Service port before and after. At least one of the two is set.
@@ -56,14 +60,17 @@ pub struct PortChange {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self::Ports(Vec::new())
+        Self::Known { ports: Vec::new(), node: None }
     }
 }
 
 impl Changes {
     pub(crate) fn between(before: Option<&Plan>, after: &Plan) -> Self {
         match before {
-            Some(before) => Self::Ports(changed_ports(&before.services, &after.services).collect()),
+            Some(before) => Self::Known {
+                ports: changed_ports(&before.services, &after.services).collect(),
+                node: (!serve_node_ports_alike(&before.node, &after.node)).then(|| before.node.clone()),
+            },
             None => Self::Unknown,
         }
     }
@@ -71,7 +78,7 @@ impl Changes {
     pub(crate) fn ports(&self) -> &[PortChange] {
         match self {
             Self::Unknown => &[],
-            Self::Ports(ports) => ports,
+            Self::Known { ports, .. } => ports,
         }
     }
 
@@ -82,7 +89,7 @@ impl Changes {
                 let is_sticky = |service: &&Arc<ServicePlan>| service.affinity_seconds.is_some();
                 plan.services.values().filter(is_sticky).map(|service| service.key.clone()).collect()
             }
-            Self::Ports(ports) => ports.iter().filter_map(PortChange::stale_clients).collect(),
+            Self::Known { ports, .. } => ports.iter().filter_map(PortChange::stale_clients).collect(),
         }
     }
 }
@@ -92,6 +99,11 @@ impl PortChange {
         let (before, after) = (self.before.as_deref()?, self.after.as_deref()?);
         invalidates_affinity(before, after).then(|| after.key.clone())
     }
+}
+
+fn serve_node_ports_alike(one: &NodePlan, other: &NodePlan) -> bool {
+    one == other
+        || Family::BOTH.into_iter().all(|family| one.node_port_addresses(family).eq(other.node_port_addresses(family)))
 }
 
 type PortPlans = OrdMap<PortKey, Arc<ServicePlan>>;

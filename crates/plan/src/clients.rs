@@ -1,4 +1,4 @@
-//! Which state of clients in the kernel, session affinity and UDP flows, is no longer valid.
+//! Which Service a client reaches, and whether its session affinity is still valid.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -19,20 +19,6 @@ impl Plan {
             serves.then(|| self.claims.holder(family, FrontendAddress::NodePort(port), protocol)).flatten()
         };
         self.claims.holder(family, FrontendAddress::Vip(destination, port), protocol).or_else(node_port)
-    }
-
-    /// A tracked UDP flow is stale when its frontend is ours and its endpoint no longer serves. A node port without
-    /// endpoints is left alone: a foreign process may use the same port number on another address. Flows to the relay
-    /// are left alone too, because it selects an endpoint for each datagram.
-    pub fn is_stale_flow(&self, destination: SocketAddr, protocol: Protocol, leads_to: SocketAddr) -> bool {
-        if self.node.limits.relayed && leads_to != destination && self.node.owns(leads_to.ip()) {
-            return false;
-        }
-        let Some(claim) = self.holder(destination.ip(), destination.port(), protocol) else { return false };
-        let Some(service) = self.services.get(&claim.holder) else { return false };
-        let mut serving = service.serving().peekable();
-        let is_idle_node_port = matches!(claim.address, FrontendAddress::NodePort(_)) && serving.peek().is_none();
-        !is_idle_node_port && serving.all(|endpoint| endpoint.socket() != leads_to)
     }
 }
 

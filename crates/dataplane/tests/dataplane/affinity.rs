@@ -1,4 +1,5 @@
 //! Session affinity of nftables mode, with real packets.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
