@@ -1,7 +1,9 @@
 //! A kernel in memory that fails like a real one: a call fails now and then, and a failed change stops after any part of
 //! it, from nothing to all.
 
-use crate::{Change, ClientChoice, Dataplane, Error, Objects, Observe, Program};
+use portolan_plan::ServicePlan;
+
+use crate::{Change, Dataplane, Error, Objects, Observe, Program};
 
 pub struct FakeKernel<D: Dataplane> {
     pub objects: Objects<D>,
@@ -73,7 +75,7 @@ impl<D: Dataplane> Program<D> for FakeKernel<D> {
         if is_refused { Err(Error::Fake("the change stopped midway")) } else { Ok(()) }
     }
 
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
+    fn forget_clients(&mut self, _: &ServicePlan) -> Result<usize, Error> {
         if self.fails() { Err(Error::Fake("forgetting clients failed")) } else { Ok(0) }
     }
 }

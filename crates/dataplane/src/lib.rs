@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod difference;
+mod families;
 mod fate;
 mod flows;
 pub mod iptables;
@@ -30,12 +31,11 @@ pub mod fake;
 
 use std::fmt::Display;
 
+use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
-pub use portolan_plan::ClientChoice;
-
 pub use difference::{Difference, ObjectDifference};
-pub use flows::forget_stale_flows;
+pub use flows::{FlowWorker, NoteWalk, Suspects, forget_stale_flows};
 pub use objects::{Change, Objects};
 pub use options::{ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
@@ -52,6 +52,8 @@ pub trait Dataplane {
 
     fn render_node(&self, node: &NodePlan) -> Objects<Self>;
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self>;
+    /// The family that an object belongs to.
+    fn family_of(&self, key: &Self::Key) -> Family;
     /// Whether several Services can have the same object, with the same content.
     fn is_shared(&self, key: &Self::Key) -> bool;
     /// Whether Services render to the same objects on both. If not, all of them are rewritten.
@@ -90,6 +92,11 @@ pub trait Observe<D: Dataplane + ?Sized> {
 
     /// Whether it is certain that no other process has written since the last read or write.
     fn is_undisturbed(&mut self) -> Result<bool, Error>;
+
+    /// Whether the node has this family. Objects of one that it lacks are left out.
+    fn serves(&self, _family: Family) -> bool {
+        true
+    }
 }
 
 /// A kernel that can be written.
@@ -99,12 +106,17 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// deleted), and after an error the kernel holds some prefix, from nothing to all. The next sync reads it and
     /// converges from there.
     ///
+    /// All objects of a change belong to one family, so that families succeed and fail apart.
+    ///
     /// With `only_if_undisturbed`, a kernel that can detect it refuses the change if another process has written since the
     /// last [`Observe::read`].
     fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
 
-    /// Deletes the session affinity that the kernel stores, except for the choices to keep.
-    fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error>;
+    /// Deletes the session affinity of this Service port to endpoints that are in its pools no longer, where the kernel
+    /// stores it. Returns how many entries were read.
+    fn forget_clients(&mut self, _service: &ServicePlan) -> Result<usize, Error> {
+        Ok(0)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

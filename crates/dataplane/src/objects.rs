@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use portolan_model::Family;
+
 use crate::Dataplane;
 
 /// A set of kernel objects by name.
@@ -40,6 +42,16 @@ impl<D: Dataplane + ?Sized> Change<D> {
         }
         change.added.extend(after);
         change
+    }
+
+    /// The change of each family that has one.
+    pub(crate) fn by_family(mut self, family_of: impl Fn(&D::Key) -> Family) -> Vec<(Family, Self)> {
+        let is_other = |key: &D::Key, _: &mut D::Value| family_of(key) == Family::V6;
+        let other = Self {
+            removed: self.removed.extract_if(.., is_other).collect(),
+            added: self.added.extract_if(.., is_other).collect(),
+        };
+        [(Family::V4, self), (Family::V6, other)].into_iter().filter(|(_, change)| !change.is_empty()).collect()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -3,19 +3,25 @@
 //! A sync renders only the Services whose `Arc` changed, old and new, and applies the difference: its cost follows the
 //! change. After an error, or a write by another process, the kernel is read and compared as a whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use portolan_plan::{NodePlan, Plan, ServicePlan};
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan};
 
 use crate::difference::Difference;
 use crate::mode::Synchronize;
 use crate::objects::{Change, Objects};
-use crate::report::{Changes, PortChange, SyncReport, Trust};
+use crate::report::{Changes, SyncReport, Trust};
 use crate::{Dataplane, Error, Observe, Program};
 
 /// How often a full sync reads again because another process writes to the kernel.
 const READ_ATTEMPTS: usize = 5;
+
+/// How many clients of session affinity one sync reads: those of one Service port under attack, or of some hundred others.
+const CLIENTS_PER_SYNC: usize = 65_536;
+/// Reading a map costs as much as this many clients, even if it is empty.
+const CLIENTS_PER_READ: usize = 100;
 
 pub struct Reconciler<D: Dataplane, K> {
     dataplane: D,
@@ -25,11 +31,13 @@ pub struct Reconciler<D: Dataplane, K> {
     /// How many Services use each shared object. `None` when the kernel may hold something else than the plan, so that
     /// it must be read.
     shared: Option<SharedCounts<D>>,
+    /// Service ports whose session affinity may lead to endpoints that are gone.
+    stale_clients: BTreeSet<PortKey>,
 }
 
 impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     pub fn new(dataplane: D, kernel: K) -> Self {
-        Self { dataplane, kernel, plan: None, shared: None }
+        Self { dataplane, kernel, plan: None, shared: None, stale_clients: BTreeSet::new() }
     }
 
     pub fn dataplane(&self) -> &D {
@@ -62,7 +70,10 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
             }
             _ => self.write_everything(plan, is_repair, &mut report)?,
         };
-        (self.plan, self.shared) = (Some(plan.clone()), Some(shared));
+        self.stale_clients.extend(report.changes.stale_clients(plan));
+        report.unfinished = !self.forget_clients(plan)?;
+        self.plan = Some(plan.clone());
+        self.shared = report.failure.is_none().then_some(shared);
         Ok(report)
     }
 
@@ -101,12 +112,12 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         only_if_undisturbed: bool,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
-        let (wanted, shared) = render_counted(&self.dataplane, plan);
-        let change = Change::between(self.kernel.read()?, wanted);
+        let held = self.kernel.read()?;
+        let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
+        let change = Change::between(held, wanted);
         (report.full, report.services) = (true, plan.services.len());
         report.repaired = if is_repair { change.len() } else { 0 };
-        self.write(&change, only_if_undisturbed, report)?;
-        self.forget_clients(plan)?;
+        self.write(change, plan, only_if_undisturbed, report)?;
         Ok(shared)
     }
 
@@ -125,28 +136,46 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         }
         count_shared::<D>(&mut shared, steps, &mut before, &mut after);
         report.services = report.changes.ports().len();
-        self.write(&Change::between(before, after), false, report)?;
-        if report.changes.ports().iter().any(PortChange::invalidates_affinity) {
-            self.forget_clients(plan)?;
-        }
+        self.write(Change::between(before, after), plan, false, report)?;
         Ok(shared)
     }
 
     fn node_changes(&self, old: &NodePlan, new: &NodePlan) -> (Objects<D>, Objects<D>) {
         match old == new {
             true => (Objects::new(), Objects::new()),
-            false => (self.dataplane.render_node(old), self.dataplane.render_node(new)),
+            false => (self.render_node(old), self.render_node(new)),
         }
     }
 
-    fn write(&mut self, change: &Change<D>, only_if_undisturbed: bool, report: &mut SyncReport) -> Result<(), Error> {
+    fn render_node(&self, node: &NodePlan) -> Objects<D> {
+        render_node(&self.dataplane, node, |family| self.kernel.serves(family))
+    }
+
+    /// Writes each family apart. If one fails and the other has Services, the report has the error.
+    fn write(
+        &mut self,
+        change: Change<D>,
+        plan: &Plan,
+        only_if_undisturbed: bool,
+        report: &mut SyncReport,
+    ) -> Result<(), Error> {
         report.objects = change.len();
-        if change.is_empty() {
-            return Ok(());
-        }
         let start = Instant::now();
-        self.kernel.apply(change, only_if_undisturbed)?;
+        let (mut written, mut failed) = (Vec::new(), Vec::new());
+        for (family, part) in change.by_family(|key| self.dataplane.family_of(key)) {
+            match self.kernel.apply(&part, only_if_undisturbed) {
+                Ok(()) => written.push(family),
+                Err(error) if error.is_outdated() => return Err(error),
+                Err(error) => failed.push((family, error)),
+            }
+        }
         report.kernel_time = start.elapsed();
+        let Some((family, error)) = failed.into_iter().next() else { return Ok(()) };
+        let is_useful = plan.services.keys().any(|port| written.contains(&port.family));
+        if !is_useful {
+            return Err(error);
+        }
+        report.failure = Some(format!("{family}: {error}"));
         Ok(())
     }
 
@@ -158,7 +187,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         owned: &mut Objects<D>,
         shared: &mut BTreeMap<D::Key, (D::Value, i64)>,
     ) {
-        let Some(port) = port else { return };
+        let Some(port) = port.filter(|port| self.kernel.serves(port.key.family)) else { return };
         for (key, value) in self.dataplane.render_service(node, port).0 {
             if self.dataplane.is_shared(&key) {
                 shared.entry(key).or_insert((value, 0)).1 += step;
@@ -168,8 +197,19 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         }
     }
 
-    fn forget_clients(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.kernel.forget_clients(&|choice| plan.keeps_client(choice)).map(|_| ())
+    /// Deletes session affinity to endpoints that are gone, as much as one sync may. Returns whether all is done.
+    fn forget_clients(&mut self, plan: &Plan) -> Result<bool, Error> {
+        let mut read = 0;
+        while let Some(key) = self.stale_clients.first().cloned() {
+            if read >= CLIENTS_PER_SYNC {
+                return Ok(false);
+            }
+            if let Some(service) = plan.services.get(&key).filter(|service| service.affinity_seconds.is_some()) {
+                read += CLIENTS_PER_READ + self.kernel.forget_clients(service)?;
+            }
+            self.stale_clients.remove(&key);
+        }
+        Ok(true)
     }
 }
 
@@ -179,7 +219,8 @@ impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
     }
 
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
-        Ok(compare(&self.dataplane, self.kernel.read()?, plan))
+        let held = self.kernel.read()?;
+        Ok(compare(&self.dataplane, held, plan, |family| self.kernel.serves(family)))
     }
 }
 
@@ -210,18 +251,31 @@ fn count_shared<D: Dataplane>(
 
 /// Everything that the kernel should hold for a plan.
 pub fn render<D: Dataplane>(dataplane: &D, plan: &Plan) -> Objects<D> {
-    render_counted(dataplane, plan).0
+    render_counted(dataplane, plan, |_| true).0
 }
 
-fn render_counted<D: Dataplane>(dataplane: &D, plan: &Plan) -> (Objects<D>, SharedCounts<D>) {
+fn render_node<D: Dataplane>(dataplane: &D, node: &NodePlan, serves: impl Fn(Family) -> bool) -> Objects<D> {
+    let mut objects = dataplane.render_node(node);
+    if !Family::BOTH.into_iter().all(&serves) {
+        objects.0.retain(|key, _| serves(dataplane.family_of(key)));
+    }
+    objects
+}
+
+fn render_counted<D: Dataplane>(
+    dataplane: &D,
+    plan: &Plan,
+    serves: impl Fn(Family) -> bool,
+) -> (Objects<D>, SharedCounts<D>) {
     let mut shared = Vec::new();
-    let services = plan.services.values().flat_map(|port| dataplane.render_service(&plan.node, port).0);
+    let ports = plan.services.values().filter(|port| serves(port.key.family));
+    let services = ports.flat_map(|port| dataplane.render_service(&plan.node, port).0);
     let noted = services.inspect(|(key, _)| {
         if dataplane.is_shared(key) {
             shared.push(key.clone());
         }
     });
-    let objects = dataplane.render_node(&plan.node).0.into_iter().chain(noted).collect();
+    let objects = render_node(dataplane, &plan.node, &serves).0.into_iter().chain(noted).collect();
     (Objects(objects), counts::<D>(shared))
 }
 
@@ -238,12 +292,18 @@ fn counts<D: Dataplane>(mut keys: Vec<D::Key>) -> SharedCounts<D> {
 
 /// What has to be written to make the kernel hold the plan. Reads only.
 pub fn verify<D: Dataplane>(dataplane: &D, kernel: &mut dyn Observe<D>, plan: &Plan) -> Result<Change<D>, Error> {
-    Ok(Change::between(kernel.read()?, render(dataplane, plan)))
+    let held = kernel.read()?;
+    Ok(Change::between(held, render_counted(dataplane, plan, |family| kernel.serves(family)).0))
 }
 
 /// Missing and surplus objects, compared with what a plan renders to.
-pub(crate) fn compare<D: Dataplane>(dataplane: &D, held: Objects<D>, plan: &Plan) -> Difference {
-    let wanted = render(dataplane, plan);
+pub(crate) fn compare<D: Dataplane>(
+    dataplane: &D,
+    held: Objects<D>,
+    plan: &Plan,
+    serves: impl Fn(Family) -> bool,
+) -> Difference {
+    let wanted = render_counted(dataplane, plan, serves).0;
     let count = wanted.0.len();
     Difference::new(count, &Change::between(held, wanted))
 }

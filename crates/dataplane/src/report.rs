@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_model::{DiffItem, OrdMap};
-use portolan_plan::{Plan, PortKey, ServicePlan, invalidates_affinity};
+use portolan_model::{DiffItem, Family, OrdMap};
+use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan, invalidates_affinity};
 
 /// What a sync may assume about the kernel without reading all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,16 +31,24 @@ pub struct SyncReport {
     pub full: bool,
     /// Objects that were not as the last sync wrote them.
     pub repaired: usize,
+    /// One family failed; the other is in force.
+    pub failure: Option<String>,
+    /// Some work is left to the next sync, which is due at once.
+    pub unfinished: bool,
     /// Time spent in the write itself.
     pub kernel_time: Duration,
 }
 
-/// Which Service ports changed.
+/// What changed.
 #[derive(Clone, Debug)]
 pub enum Changes {
-    /// There was no sync before: any port may have changed.
+    /// There was no sync before: anything may have changed.
     Unknown,
-    Ports(Vec<PortChange>),
+    Known {
+        ports: Vec<PortChange>,
+        /// The node before, if other addresses serve node ports now.
+        node: Option<Arc<NodePlan>>,
+    },
 }
 
 /// A Service port before and after. At least one of the two is set.
@@ -52,14 +60,17 @@ pub struct PortChange {
 
 impl Default for Changes {
     fn default() -> Self {
-        Self::Ports(Vec::new())
+        Self::Known { ports: Vec::new(), node: None }
     }
 }
 
 impl Changes {
     pub(crate) fn between(before: Option<&Plan>, after: &Plan) -> Self {
         match before {
-            Some(before) => Self::Ports(changed_ports(&before.services, &after.services).collect()),
+            Some(before) => Self::Known {
+                ports: changed_ports(&before.services, &after.services).collect(),
+                node: (!serve_node_ports_alike(&before.node, &after.node)).then(|| before.node.clone()),
+            },
             None => Self::Unknown,
         }
     }
@@ -67,15 +78,32 @@ impl Changes {
     pub(crate) fn ports(&self) -> &[PortChange] {
         match self {
             Self::Unknown => &[],
-            Self::Ports(ports) => ports,
+            Self::Known { ports, .. } => ports,
+        }
+    }
+
+    /// The Service ports whose session affinity may lead to endpoints that are gone.
+    pub(crate) fn stale_clients(&self, plan: &Plan) -> Vec<PortKey> {
+        match self {
+            Self::Unknown => {
+                let is_sticky = |service: &&Arc<ServicePlan>| service.affinity_seconds.is_some();
+                plan.services.values().filter(is_sticky).map(|service| service.key.clone()).collect()
+            }
+            Self::Known { ports, .. } => ports.iter().filter_map(PortChange::stale_clients).collect(),
         }
     }
 }
 
 impl PortChange {
-    pub(crate) fn invalidates_affinity(&self) -> bool {
-        invalidates_affinity(self.before.as_deref(), self.after.as_deref())
+    fn stale_clients(&self) -> Option<PortKey> {
+        let (before, after) = (self.before.as_deref()?, self.after.as_deref()?);
+        invalidates_affinity(before, after).then(|| after.key.clone())
     }
+}
+
+fn serve_node_ports_alike(one: &NodePlan, other: &NodePlan) -> bool {
+    one == other
+        || Family::BOTH.into_iter().all(|family| one.node_port_addresses(family).eq(other.node_port_addresses(family)))
 }
 
 type PortPlans = OrdMap<PortKey, Arc<ServicePlan>>;

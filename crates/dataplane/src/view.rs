@@ -42,7 +42,9 @@ impl<D: Dataplane> ModeView for View<D> {
     }
 
     fn verify(&self, plan: &Plan) -> Result<Difference, Error> {
-        Ok(compare(&self.dataplane, (self.open)()?.read()?, plan))
+        let mut kernel = (self.open)()?;
+        let held = kernel.read()?;
+        Ok(compare(&self.dataplane, held, plan, |family| kernel.serves(family)))
     }
 
     fn difference(&self, before: &Plan, after: &Plan) -> Difference {

@@ -40,6 +40,17 @@ impl Error {
         matches!(self, Error::Refused { .. }) && self.errno() == Some(libc::ENOENT)
     }
 
+    /// The kernel refused because it lacks something that the message needs: a family, or a kind of chain or expression.
+    pub fn is_unsupported(&self) -> bool {
+        let lacks = [libc::ENOENT, libc::EOPNOTSUPP, libc::EAFNOSUPPORT, libc::EPROTONOSUPPORT];
+        matches!(self, Error::Refused { .. }) && self.errno().is_some_and(|errno| lacks.contains(&errno))
+    }
+
+    /// The kernel refused because it does not know the kind of message.
+    pub fn is_unknown_message(&self) -> bool {
+        matches!(self, Error::Refused { .. }) && matches!(self.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    }
+
     /// The error of the last system call of this thread.
     pub(crate) fn last(attempted: impl Into<String>) -> Self {
         Error::io(attempted, io::Error::last_os_error())

@@ -24,6 +24,11 @@ pub fn set(name: &str, value: &str) -> Result<bool> {
     Ok(true)
 }
 
+/// Whether the kernel has an IPv6 stack. A kernel that was booted with `ipv6.disable=1` has none.
+pub fn has_ipv6() -> bool {
+    path("net/ipv6/conf").is_dir()
+}
+
 fn path(name: &str) -> PathBuf {
     PathBuf::from("/proc/sys").join(name)
 }

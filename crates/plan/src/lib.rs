@@ -10,7 +10,6 @@ mod claims;
 mod clients;
 mod config;
 mod decide;
-mod flows;
 mod frontends;
 mod health;
 mod node;
@@ -22,9 +21,8 @@ mod trace;
 mod verdict;
 
 pub use claims::{Claim, Claims};
-pub use clients::{ClientChoice, invalidates_affinity};
+pub use clients::invalidates_affinity;
 pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
-pub use flows::{StaleFlow, StaleTarget, stale_flows};
 pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
 pub use plan::{Plan, plan};

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use portolan_model::{Family, IpNet, Node, Protocol, Snapshot};
 
 use crate::config::{AddressSelector, DetectLocal, Limits, PlanConfig};
-use crate::verdict::Origin;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -118,17 +117,6 @@ impl NodePlan {
 
     pub fn owns(&self, address: IpAddr) -> bool {
         address.is_loopback() || self.addresses.binary_search(&address).is_ok()
-    }
-
-    /// The possible origins of a client with this address. If pods are detected by interface, the address alone does
-    /// not decide.
-    pub(crate) fn possible_origins(&self, client: IpAddr) -> &'static [Origin] {
-        match &self.family(Family::of(client)).pods {
-            Some(LocalDetector::Source(range)) if range.contains(&client) => &[Origin::Pod],
-            _ if self.owns(client) => &[Origin::Node],
-            Some(LocalDetector::Interface(_) | LocalDetector::InterfacePrefix(_)) => &[Origin::Pod, Origin::Outside],
-            Some(LocalDetector::Source(_)) | None => &[Origin::Outside],
-        }
     }
 
     /// The addresses of the node that serve node ports in this family.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use portolan_model::{Family, IpNet, Protocol, ServiceName, ServicePortName};
 
-use crate::verdict::{Pool, Route, Routes, Verdict};
+use crate::verdict::{Pool, Routes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePlan {
@@ -139,14 +139,6 @@ impl ServicePlan {
         match pool {
             Pool::Cluster => &self.cluster,
             Pool::Local => &self.local,
-        }
-    }
-
-    /// The endpoints of a route; none if it refuses.
-    pub(crate) fn reached_by(&self, route: Route) -> &[Endpoint] {
-        match route.verdict {
-            Verdict::Forward(pool) => self.pool(pool),
-            Verdict::Refuse(_) => &[],
         }
     }
 

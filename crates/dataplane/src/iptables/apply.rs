@@ -1,8 +1,10 @@
 //! The kernel's iptables tables, through the iptables programs.
 
+use portolan_model::Family;
+
 use super::{Iptables, chains};
 use crate::tables::{RuleTally, TablesKernel, Variant};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 pub struct IptablesKernel(TablesKernel);
 
@@ -29,15 +31,14 @@ impl Observe<Iptables> for IptablesKernel {
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         self.0.is_undisturbed()
     }
+
+    fn serves(&self, family: Family) -> bool {
+        self.0.serves(family)
+    }
 }
 
 impl Program<Iptables> for IptablesKernel {
     fn apply(&mut self, change: &Change<Iptables>, _: bool) -> Result<(), Error> {
         self.0.write(&change.removed, &change.added)
-    }
-
-    /// The kernel drops an endpoint's clients with the endpoint's chain.
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        Ok(0)
     }
 }

@@ -79,6 +79,10 @@ impl Dataplane for Iptables {
         Objects(render::service(self, node, service).into_iter().collect())
     }
 
+    fn family_of(&self, key: &Key) -> Family {
+        key.place().family
+    }
+
     fn is_shared(&self, key: &Key) -> bool {
         refusals::is_shared(key)
     }

@@ -15,7 +15,7 @@ use super::drain::{Drains, has_ends};
 use super::objects::{Key, Server, Value};
 use super::{DEVICE, Ipvs, chains, prepare};
 use crate::tables::{Contents, RuleTally, TablesKernel, Variant};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 pub struct IpvsKernel {
     pub(super) tables: TablesKernel,
@@ -253,6 +253,10 @@ impl Observe<Ipvs> for IpvsKernel {
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(false)
     }
+
+    fn serves(&self, family: Family) -> bool {
+        self.tables.serves(family)
+    }
 }
 
 impl Program<Ipvs> for IpvsKernel {
@@ -280,10 +284,5 @@ impl Program<Ipvs> for IpvsKernel {
             delete_link(DEVICE)?;
         }
         self.empty_sets(removed, added)
-    }
-
-    /// A client is bound to a destination as long as that has weight (`expire_quiescent_template`).
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        Ok(0)
     }
 }

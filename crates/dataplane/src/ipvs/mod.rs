@@ -106,6 +106,17 @@ impl Dataplane for Ipvs {
         Objects(render::service(self, node, service))
     }
 
+    /// The device counts as IPv4, which every node has.
+    fn family_of(&self, key: &Key) -> Family {
+        match key {
+            Key::Set(name) | Key::Entry(name, _) => name.family,
+            Key::Rules(key) => key.place().family,
+            Key::Server(server) | Key::Destination(server, _) => Family::of(server.address.ip()),
+            Key::Device => Family::V4,
+            Key::Address(address) => Family::of(*address),
+        }
+    }
+
     /// Addresses, and endpoints with hairpin connections, can belong to several Services.
     fn is_shared(&self, key: &Key) -> bool {
         match key {

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
+use portolan_plan::ServicePlan;
 
-use super::codec::{decode_client, decode_endpoint, encode};
+use super::codec::encode;
 use super::elements::ElementKey;
 use super::objects::{Chain, Key, Value};
 use super::read::read_table;
 use super::sets::SetName;
 use super::{Nftables, TABLE};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::families::Families;
+use crate::{Change, Error, Objects, Observe, Program};
 
 /// How often everything is read until no other process writes meanwhile.
 const READ_ATTEMPTS: usize = 3;
@@ -21,8 +23,11 @@ pub struct NftablesKernel {
     handle: Handle,
     /// The kernel counts the commits of all processes: its count if all commits since our last read were ours.
     generation: u32,
-    /// The table holds sets of another layout, left by another version: it is replaced as a whole.
-    replace_table: bool,
+    /// In these families the table holds sets of another layout, left by another version: it is replaced as a whole.
+    replaced: Vec<Family>,
+    families: Families,
+    /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
+    pub(super) can_destroy: bool,
 }
 
 impl NftablesKernel {
@@ -30,7 +35,7 @@ impl NftablesKernel {
     pub fn open() -> Result<Self, Error> {
         let mut handle = Handle::open()?;
         let generation = handle.generation()?;
-        Ok(Self { handle, generation, replace_table: false })
+        Ok(Self { handle, generation, replaced: Vec::new(), families: Families::of_machine(), can_destroy: true })
     }
 
     /// The sender that notifications of our own changes carry.
@@ -57,6 +62,10 @@ impl Observe<Nftables> for NftablesKernel {
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(self.handle.generation()? == self.generation)
     }
+
+    fn serves(&self, family: Family) -> bool {
+        self.families.serve(family)
+    }
 }
 
 impl Program<Nftables> for NftablesKernel {
@@ -65,33 +74,50 @@ impl Program<Nftables> for NftablesKernel {
         if only_if_undisturbed {
             batch.based_on(self.generation);
         }
-        if std::mem::take(&mut self.replace_table) {
-            replace_tables(&mut batch);
+        for family in families_of(change) {
+            if let Some(place) = self.replaced.iter().position(|replaced| *replaced == family) {
+                self.replaced.swap_remove(place);
+                replace_table(&mut batch, family);
+            }
         }
         write_change(&mut batch, change);
-        self.commit(batch)
+        match self.commit(batch) {
+            Err(Error::Kernel(error)) if change.removed.is_empty() && error.is_unsupported() => {
+                self.leave_out(change, error)
+            }
+            outcome => outcome,
+        }
     }
 
-    fn forget_clients(&mut self, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        let mut forgotten = 0;
-        for family in Family::BOTH {
-            forgotten += self.forget_clients_of(family, keeps)?;
-        }
-        Ok(forgotten)
+    fn forget_clients(&mut self, service: &ServicePlan) -> Result<usize, Error> {
+        self.forget_clients_of(service)
     }
 }
 
 impl NftablesKernel {
     fn read_parts(&mut self) -> Result<Objects<Nftables>, Error> {
         let mut objects = Objects::new();
-        self.replace_table = false;
-        for family in Family::BOTH {
-            self.replace_table |= !read_table(&mut self.handle, family, &mut objects)?;
-        }
-        if self.replace_table {
-            objects.0.clear();
+        self.replaced.clear();
+        for family in self.families.served() {
+            let mut of_family = Objects::new();
+            match read_table(&mut self.handle, family, &mut of_family)? {
+                true => objects.0.append(&mut of_family.0),
+                false => self.replaced.push(family),
+            }
         }
         Ok(objects)
+    }
+
+    /// The kernel refuses a new table because it lacks something: all others depend on it, too, so that a second attempt
+    /// would fail as well. A kernel that lacks it in both families cannot have this mode.
+    fn leave_out(&mut self, change: &Change<Nftables>, error: portolan_kernel::Error) -> Result<(), Error> {
+        for family in families_of(change) {
+            if family == Family::V4 || !self.families.serve(Family::V4) {
+                return Err(error.into());
+            }
+            self.families.leave_out(family, &error.to_string());
+        }
+        Ok(())
     }
 
     pub(super) fn handle(&mut self) -> &mut Handle {
@@ -105,48 +131,17 @@ impl NftablesKernel {
         }
         Ok(())
     }
-
-    fn forget_clients_of(&mut self, family: Family, keeps: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        let mut stale = Vec::new();
-        self.handle.elements(family, TABLE, SetName::Affinity.name(), &mut |element| {
-            if client_choice(family, &element).is_none_or(|choice| !keeps(&choice)) {
-                stale.push(element);
-            }
-        })?;
-        for element in &stale {
-            self.forget_client(family, element)?;
-        }
-        Ok(stale.len())
-    }
-
-    /// One at a time, because an entry that times out in between would make the kernel refuse all.
-    fn forget_client(&mut self, family: Family, element: &portolan_kernel::nftables::Element) -> Result<(), Error> {
-        let mut batch = Batch::new();
-        batch.delete_elements(family, TABLE, SetName::Affinity.name(), std::iter::once(element));
-        match self.commit(batch) {
-            Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
-            other => other,
-        }
-    }
 }
 
-fn client_choice(family: Family, element: &portolan_kernel::nftables::Element) -> Option<ClientChoice> {
-    let (client, destination, port, protocol) = decode_client(family, &element.key)?;
-    let portolan_kernel::nftables::ElementData::Value(data) = &element.data else { return None };
-    match decode_endpoint(family, data) {
-        Value::Endpoint(address, endpoint_port) => {
-            Some(ClientChoice { client, destination, port, protocol, endpoint: (address, endpoint_port).into() })
-        }
-        _ => None,
-    }
+fn families_of(change: &Change<Nftables>) -> impl Iterator<Item = Family> {
+    let has = |family| change.added.keys().chain(change.removed.keys()).any(|key| key.family() == family);
+    Family::BOTH.into_iter().filter(move |family| has(*family))
 }
 
-/// Adding first makes the deletion work in a family that has no table yet.
-fn replace_tables(batch: &mut Batch) {
-    for family in Family::BOTH {
-        batch.add_table(family, TABLE);
-        batch.delete_table(family, TABLE);
-    }
+/// Adding first makes the deletion work even if the table is gone.
+fn replace_table(batch: &mut Batch, family: Family) {
+    batch.add_table(family, TABLE);
+    batch.delete_table(family, TABLE);
 }
 
 /// Additions that others refer to come first and deletions last, so that every message finds what it refers to.

@@ -14,11 +14,9 @@ use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
 
 pub(super) const DISPATCH: &str = "dispatch";
-pub(super) const LEARN: &str = "learn";
 
-/// `dstnat` and `srcnat` by name; learning follows translation at once.
+/// `dstnat` and `srcnat` by name.
 const TRANSLATE: i32 = -100;
-const LEARN_PRIORITY: i32 = -90;
 /// `raw` by name: before anything is translated back.
 const GUARD: i32 = -300;
 const MASQUERADE: i32 = 100;
@@ -117,35 +115,6 @@ fn counting_chains(family: Family) -> Vec<Named> {
     ]
 }
 
-/// The chains of session affinity; they exist while some Service has it.
-pub(super) fn learning_chains(family: Family) -> Vec<Named> {
-    let learn: Arc<str> = LEARN.into();
-    let lookups = vec![
-        rule(family)
-            .verdict_map(&[Field::OriginalDestination, Field::Protocol, Field::OriginalPort], SetName::Learners),
-        rule(family).verdict_map(&[Field::Protocol, Field::OriginalPort], SetName::NodePortLearners),
-    ];
-    let hooked = |point| {
-        let jump = rule(family).new_connection().translated().jump(&learn);
-        base(ChainKind::Filter, point, LEARN_PRIORITY, vec![jump])
-    };
-    vec![
-        (learn.clone(), regular(lookups)),
-        ("learn-prerouting".into(), hooked(HookPoint::Prerouting)),
-        ("learn-output".into(), hooked(HookPoint::Output)),
-    ]
-}
-
-/// Keeps a client with its endpoint for this long.
-pub(super) fn learner(family: Family, seconds: u32) -> Named {
-    let client = &[Field::Source, Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
-    (learner_name(seconds), regular(vec![rule(family).learn(client, SetName::Affinity, seconds)]))
-}
-
-pub(super) fn learner_name(seconds: u32) -> Arc<str> {
-    format!("learn-{seconds}").into()
-}
-
-fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {
+pub(super) fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {
     Chain { hook: Some(Hook { kind, point, priority }), rules }
 }

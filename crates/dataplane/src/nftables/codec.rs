@@ -1,10 +1,9 @@
 //! Whole elements, between our objects and the kernel's bytes.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{Element, ElementData};
-use portolan_model::{Family, Protocol};
+use portolan_model::Family;
 
 use super::bytes::{Bytes, Reader};
 use super::dispatch_key::{DispatchKey, PADDING};
@@ -52,12 +51,4 @@ pub(super) fn decode_endpoint(family: Family, bytes: &[u8]) -> Value {
     let mut reader = Reader { bytes, family };
     let endpoint = reader.address().zip(reader.port());
     endpoint.map_or_else(|| Value::Foreign(bytes.into()), |(address, port)| Value::Endpoint(address, port))
-}
-
-/// One client of session affinity: its key in the affinity map.
-pub(super) fn decode_client(family: Family, bytes: &[u8]) -> Option<(IpAddr, IpAddr, u16, Protocol)> {
-    let mut reader = Reader { bytes, family };
-    let (source, destination) = (reader.address()?, reader.address()?);
-    let (protocol, port) = reader.tail()?;
-    Some((source, destination, port, protocol))
 }

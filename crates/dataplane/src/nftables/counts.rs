@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use portolan_kernel::nftables::{Batch, Count, Element, ElementData, Nftables as Handle};
+use portolan_kernel::nftables::{Count, Element, ElementData, Nftables as Handle};
 use portolan_model::Family;
 use portolan_plan::Refusal;
 
@@ -10,13 +10,13 @@ use super::TABLE;
 use super::apply::NftablesKernel;
 use super::bytes::{Bytes, Reader};
 use super::routes::refusal_name;
-use super::sets::{COUNTED_SIZE, SetName};
+use super::sets::{LEARNED_SIZE, SetName};
 use crate::Error;
 use crate::traffic::{CountTraffic, Counts, Pair, Usage};
 
 impl CountTraffic for NftablesKernel {
     fn read_counts(&mut self) -> Result<Counts, Error> {
-        let mut counts = Counts { capacity: COUNTED_SIZE as usize, ..Counts::default() };
+        let mut counts = Counts { capacity: LEARNED_SIZE as usize, ..Counts::default() };
         for family in Family::BOTH {
             for set in SetName::COUNTED {
                 read_pairs(self.handle(), family, set, &mut counts.pairs)?;
@@ -29,22 +29,18 @@ impl CountTraffic for NftablesKernel {
         Ok(counts)
     }
 
-    /// Another process may have deleted some of them: the rest is deleted the next time.
+    /// Another process may have deleted some of them.
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
-        let mut batch = Batch::with_capacity(pairs.len() * 3 * 64);
         for family in Family::BOTH {
             for set in SetName::COUNTED {
                 let here = |(pair, usage): &&(Pair, Usage)| {
                     Family::of(pair.destination) == family && part(*usage, set) != Count::default()
                 };
-                let elements = pairs.iter().filter(here).map(|(pair, _)| element(pair));
-                batch.delete_elements(family, TABLE, set.name(), elements);
+                let elements: Vec<Element> = pairs.iter().filter(here).map(|(pair, _)| element(pair)).collect();
+                self.delete_present(family, set.name(), &elements)?;
             }
         }
-        match self.commit(batch) {
-            Err(Error::Kernel(error)) if error.is_absent() => Ok(()),
-            other => other,
-        }
+        Ok(())
     }
 }
 

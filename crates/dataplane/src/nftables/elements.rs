@@ -20,6 +20,8 @@ pub enum ElementKey {
     Address(IpAddr),
     /// The same address as source and as destination.
     Hairpin(IpAddr),
+    /// An endpoint and the number of its pool.
+    Member(IpAddr, u16, u32),
     /// Boxed because it is long and rare.
     Source(Box<SourceKey>),
     /// A foreign key, in a form that Portolan never writes.
@@ -64,6 +66,7 @@ impl ElementKey {
             Self::DispatchKey(dispatch) => dispatch.encode(key),
             Self::Address(address) => key.address(*address),
             Self::Hairpin(address) => key.address(*address).address(*address),
+            Self::Member(address, port, pool) => key.address(*address).port(*port).number(*pool),
             Self::Source(source) => {
                 let SourceKey { address, port, protocol, range } = **source;
                 let bound = |bound| Bytes::default().address(address).tail(protocol, port).address(bound).0;
@@ -84,11 +87,14 @@ impl ElementKey {
     fn try_decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Option<Self> {
         let mut reader = Reader { bytes: start, family };
         Some(match set {
-            SetName::Services | SetName::Learners => {
+            SetName::Services | SetName::Recalls | SetName::LocalRecalls | SetName::Learners => {
                 let (address, (protocol, port)) = (reader.address()?, reader.tail()?);
                 Self::Frontend(address, port, protocol)
             }
-            SetName::NodePorts | SetName::NodePortLearners => {
+            SetName::NodePorts
+            | SetName::NodePortRecalls
+            | SetName::NodePortLocalRecalls
+            | SetName::NodePortLearners => {
                 let (protocol, port) = reader.tail()?;
                 Self::NodePort(port, protocol)
             }
@@ -103,13 +109,14 @@ impl ElementKey {
             SetName::Ways => Self::DispatchKey(DispatchKey::decode(&mut reader)?),
             SetName::ClusterIps | SetName::NodePortAddresses => Self::Address(reader.address()?),
             SetName::Hairpins => Self::Hairpin(reader.address()?),
+            SetName::Members => Self::Member(reader.address()?, reader.port()?, reader.number()?),
             SetName::Sources => {
                 let (address, (protocol, port)) = (reader.address()?, reader.tail()?);
                 let last = Reader { bytes: &end?[start.len() - reader.bytes.len()..], family }.address()?;
                 let range = range(reader.address()?, last)?;
                 Self::Source(Box::new(SourceKey { address, port, protocol, range }))
             }
-            SetName::Affinity | SetName::Connections | SetName::Requests | SetName::Replies => return None,
+            SetName::Connections | SetName::Requests | SetName::Replies => return None,
         })
     }
 }
@@ -135,6 +142,7 @@ impl fmt::Display for ElementKey {
             Self::DispatchKey(key) => write!(formatter, "{key}"),
             Self::Address(address) => write!(formatter, "{address}"),
             Self::Hairpin(address) => write!(formatter, "{address} . {address}"),
+            Self::Member(address, port, pool) => write!(formatter, "{address} . {port} . {pool}"),
             Self::Source(source) => {
                 let SourceKey { address, port, protocol, range } = **source;
                 write!(formatter, "{address} . {protocol} . {port} . ")?;

@@ -97,45 +97,27 @@ impl Field {
     }
 }
 
-/// How a slot is chosen: each as likely as the others.
+/// A slot at random, each as likely as the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Draw {
-    /// At random for every connection.
-    Random { slots: u32, offset: u32 },
-    /// By the client's address, so that all frontends of a Service agree before affinity has learned the client.
-    ByClient { slots: u32, offset: u32 },
+pub(super) struct Draw {
+    pub(super) slots: u32,
+    pub(super) offset: u32,
 }
 
-/// "PORT" in letters; any fixed number does, as long as it stays the same over restarts.
-const HASH_SEED: u32 = 0x504f_5254;
-/// Where the hash reads the client's address from: behind the longest key that has a slot in it.
-const SCRATCH: u8 = 8;
-
 impl Draw {
-    pub(super) fn text(self, family: Family) -> String {
-        let (what, offset) = match self {
-            Self::Random { slots, offset } | Self::ByClient { slots: slots @ 1, offset } => {
-                (format!("numgen random mod {slots}"), offset)
-            }
-            Self::ByClient { slots, offset } => {
-                (format!("jhash {} mod {slots} seed {HASH_SEED:#x}", Field::Source.text(family)), offset)
-            }
-        };
+    /// Always this number, as part of a key.
+    pub(super) fn constant(number: u32) -> Self {
+        Self { slots: 1, offset: number }
+    }
+
+    pub(super) fn text(self) -> String {
+        let Self { slots, offset } = self;
+        let what = format!("numgen random mod {slots}");
         if offset == 0 { what } else { format!("{what} offset {offset}") }
     }
 
-    pub(super) fn load(self, family: Family, destination: Register) -> Vec<Expression> {
-        match self {
-            // The kernel refuses to hash into a single slot.
-            Self::Random { slots, offset } | Self::ByClient { slots: slots @ 1, offset } => {
-                vec![Expression::NumberGenerator { destination, modulus: slots, offset }]
-            }
-            Self::ByClient { slots, offset } => {
-                let (source, length) = (Register(SCRATCH), Field::Source.kind().length(family));
-                let hash = Expression::Hash { source, length, destination, modulus: slots, seed: HASH_SEED, offset };
-                vec![Field::Source.load(family, source), hash]
-            }
-        }
+    pub(super) fn load(self, destination: Register) -> Expression {
+        Expression::NumberGenerator { destination, modulus: self.slots, offset: self.offset }
     }
 }
 

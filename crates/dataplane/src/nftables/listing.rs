@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use portolan_model::Family;
 
+use super::affinity::is_clients_map;
 use super::objects::{Chain, Key, Value, hook_text};
-use super::sets::{Data, SetName};
+use super::sets::{Data, LEARNED_SIZE, SetName, clients_type_text};
 use super::{Nftables, TABLE};
 use crate::Objects;
 
@@ -29,16 +30,28 @@ fn table(objects: &Objects<Nftables>, family: Family) -> String {
     let is_there = |set: &SetName| objects.0.contains_key(&Key::Set(family, set.name().into()));
     let sets = SetName::ALL.into_iter().filter(is_there);
     let sets = sets.map(|set| set_block(set, family, elements.get(&set).map_or(&[], Vec::as_slice)));
-    let blocks: Vec<String> = sets.chain(blocks).collect();
+    let clients = client_maps(objects, family);
+    let blocks: Vec<String> = sets.chain(clients).chain(blocks).collect();
     format!("table {} {TABLE} {{\n{}}}\n", family.nft_name(), blocks.join("\n"))
+}
+
+/// The maps of Services with session affinity; their elements belong to packets.
+fn client_maps(objects: &Objects<Nftables>, family: Family) -> impl Iterator<Item = String> {
+    let names = objects.0.keys().filter_map(move |key| match key {
+        Key::Set(it, name) if *it == family && is_clients_map(name) => Some(name),
+        _ => None,
+    });
+    let kind = clients_type_text(family);
+    names.map(move |name| {
+        format!("\tmap {name} {{\n\t\t{kind}\n\t\tsize {LEARNED_SIZE}\n\t\tflags dynamic,timeout\n\t}}\n")
+    })
 }
 
 fn set_block(set: SetName, family: Family, elements: &[String]) -> String {
     let kind = if set.data() == Data::None { "set" } else { "map" };
     let mut text = format!("\t{kind} {} {{\n\t\t{}\n", set.name(), set.type_text(family));
-    if set.is_learned() {
-        let timeout = if set.is_counted() { "" } else { ",timeout" };
-        _ = writeln!(text, "\t\tsize 65535\n\t\tflags dynamic{timeout}");
+    if set.is_counted() {
+        _ = writeln!(text, "\t\tsize {LEARNED_SIZE}\n\t\tflags dynamic");
     }
     if set == SetName::Sources {
         text.push_str("\t\tflags interval\n");

@@ -1,5 +1,5 @@
 //! nftables mode: Services are only elements of a few named maps, so that the number of rules does not depend on the
-//! number of Services.
+//! number of Services. Session affinity is the exception: see `affinity`.
 //!
 //! ```text
 //! nat prerouting ─┐
@@ -8,10 +8,12 @@
 //! nat postrouting ─► masquerade what a route chain has marked, and hairpins
 //! ```
 
+mod affinity;
 mod apply;
 mod bytes;
 mod chains;
 mod cleanup;
+mod clients;
 mod codec;
 mod counts;
 mod dispatch_key;
@@ -102,9 +104,13 @@ impl Dataplane for Nftables {
         Some(TABLE)
     }
 
+    fn family_of(&self, key: &Key) -> Family {
+        key.family()
+    }
+
     fn is_shared(&self, key: &Key) -> bool {
         match key {
-            Key::Chain(..) | Key::Set(..) => true,
+            Key::Chain(_, name) | Key::Set(_, name) => !affinity::is_of_one_port(name),
             Key::Element(_, set, _) => set.is_shared(),
         }
     }

@@ -20,6 +20,14 @@ pub enum Key {
     Element(Family, SetName, ElementKey),
 }
 
+impl Key {
+    pub(super) fn family(&self) -> Family {
+        match self {
+            Self::Set(family, _) | Self::Chain(family, _) | Self::Element(family, ..) => *family,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Set(Arc<SetSpec>),

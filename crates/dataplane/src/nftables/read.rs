@@ -6,10 +6,11 @@ use std::sync::Arc;
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;
 
+use super::affinity::is_clients_map;
 use super::codec::decode;
 use super::objects::{Chain, Key, Value};
 use super::rules::Rule;
-use super::sets::SetName;
+use super::sets::{SetName, clients_spec, is_layout};
 use super::{Nftables, TABLE};
 use crate::{Error, Objects};
 
@@ -25,10 +26,11 @@ pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Obje
             continue;
         }
         let known = SetName::from_name(&name);
-        is_ours &= known.is_none_or(|set| set.has_layout(family, &spec));
-        let spec = known.map_or(spec, |set| set.spec(family));
+        let wanted = known.map(|set| set.spec(family)).or_else(|| is_clients_map(&name).then(|| clients_spec(family)));
+        is_ours &= wanted.as_ref().is_none_or(|wanted| is_layout(wanted, &spec));
+        let spec = wanted.unwrap_or(spec);
         objects.0.insert(Key::Set(family, name.into()), Value::Set(Arc::new(spec)));
-        if let Some(set) = known.filter(|set| is_ours && !set.is_learned()) {
+        if let Some(set) = known.filter(|set| is_ours && !set.is_counted()) {
             read_elements(handle, family, set, objects)?;
         }
     }

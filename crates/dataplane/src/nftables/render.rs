@@ -8,7 +8,8 @@ use portolan_kernel::nftables::Verdict;
 use portolan_model::Family;
 use portolan_plan::{Frontend, FrontendAddress, NodePlan, NodePortMatch, Pool, ServicePlan};
 
-use super::chains::{learner, learner_name, learning_chains, node_chains};
+use super::affinity::affinity;
+use super::chains::node_chains;
 use super::dispatch_key::Flags;
 use super::elements::{ElementKey, SourceKey};
 use super::objects::{Chain, Key, Value};
@@ -19,6 +20,8 @@ use super::{Nftables, SharedChains};
 type Object = (Key, Value);
 
 const LONGEST_COMMENT: usize = 128;
+/// More than the Services of one cluster use at one time.
+const MOST_SHARED_CHAINS: usize = 1024;
 
 /// What a node has even without Services.
 pub(super) fn node(mode: &Nftables, node: &NodePlan, family: Family) -> Vec<Object> {
@@ -51,8 +54,8 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
         slots(service, frontend, &mut objects);
         sources(service, frontend, &mut objects);
         owned_address(service, frontend, &mut objects);
-        learners(mode, node, service, frontend, &mut objects);
     }
+    affinity(service, &mut objects);
     hairpins(service, &mut objects);
     objects
 }
@@ -99,7 +102,17 @@ impl Nftables {
         if chains.detectors != detectors {
             *chains = SharedChains { detectors, made: HashMap::new() };
         }
+        chains.make_room();
         chains.made.entry((family, name.clone())).or_insert_with(|| Arc::new(build())).clone()
+    }
+}
+
+impl SharedChains {
+    /// Names include the sizes of pools: over the months there would be thousands, most of them in use no longer.
+    fn make_room(&mut self) {
+        if self.made.len() >= MOST_SHARED_CHAINS {
+            self.made.clear();
+        }
     }
 }
 
@@ -147,19 +160,6 @@ fn owned_address(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<O
     }
 }
 
-fn learners(mode: &Nftables, node: &NodePlan, service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
-    let Some(seconds) = service.affinity_seconds else { return };
-    let family = service.key.family;
-    for (name, chain) in learning_chains(family).into_iter().chain([learner(family, seconds)]) {
-        let chain = mode.shared_chain(node, family, &name, || chain);
-        objects.push((Key::Chain(family, name), Value::Chain(chain)));
-    }
-    let set = vip_or_node_port(frontend, SetName::Learners, SetName::NodePortLearners);
-    let key = ElementKey::frontend(frontend.address, service.protocol());
-    let verdict = Verdict::Goto(learner_name(seconds));
-    objects.push(element(service, set, key, Value::Verdict(verdict.into())));
-}
-
 fn hairpins(service: &ServicePlan, objects: &mut Vec<Object>) {
     for endpoint in service.cluster.iter().chain(&service.local).filter(|endpoint| endpoint.may_be_here) {
         let key = ElementKey::Hairpin(endpoint.address);
@@ -169,4 +169,20 @@ fn hairpins(service: &ServicePlan, objects: &mut Vec<Object>) {
 
 fn vip_or_node_port(frontend: &Frontend, vip: SetName, node_port: SetName) -> SetName {
     if Shape::is_node_port(frontend.address) { node_port } else { vip }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pools of ever new sizes.
+    #[test]
+    fn shared_chains_that_were_made_once_do_not_stay_for_ever() {
+        let (mode, node) = (Nftables::new(14), NodePlan::default());
+        for size in 0..3 * MOST_SHARED_CHAINS {
+            let name: Arc<str> = format!("cluster-{size}").into();
+            mode.shared_chain(&node, Family::V4, &name, || Chain { hook: None, rules: Vec::new() });
+        }
+        assert!(mode.chains.lock().unwrap().made.len() <= MOST_SHARED_CHAINS);
+    }
 }

@@ -70,7 +70,7 @@ impl RuleBuilder {
     /// Follows the verdict that the map has for these fields.
     pub(super) fn verdict_map(self, fields: &[Field], set: SetName) -> Rule {
         let text = format!("{} vmap @{}", join(fields, self.family), set.name());
-        let lookup = lookup(set, FIRST, Some(Register::VERDICT));
+        let lookup = lookup(set.name(), FIRST, Some(Register::VERDICT));
         self.load(fields, None).step(text, [lookup]).done()
     }
 
@@ -81,7 +81,7 @@ impl RuleBuilder {
         let shown =
             if self.family == Family::V4 { join(VIP, self.family) } else { Field::Destination.text(self.family) };
         let text = format!("{shown} vmap @{}", SetName::Ways.name());
-        let find = lookup(SetName::Ways, BEHIND_PADDING, Some(Register::VERDICT));
+        let find = lookup(SetName::Ways.name(), BEHIND_PADDING, Some(Register::VERDICT));
         let rule = self.find_dispatch_key(fields, set).step(text, [find]).done();
         Rule { comment: Some(format!("by map {}", set.name())), ..rule }
     }
@@ -99,39 +99,47 @@ impl RuleBuilder {
             VIP.iter().filter(|field| !fields.contains(field)).map(|field| field.words(self.family)).sum();
         let key = Register(BEHIND_PADDING.0 + skipped as u8);
         let load = load_from(BEHIND_PADDING.0, VIP, self.family);
-        self.step(String::new(), load.into_iter().chain([lookup(set, key, Some(FIRST))]))
+        self.step(String::new(), load.into_iter().chain([lookup(set.name(), key, Some(FIRST))]))
     }
 
     /// Continues only if the set has these fields.
     pub(super) fn member(self, fields: &[Field], set: SetName) -> Self {
         let text = format!("{} @{}", join(fields, self.family), set.name());
-        self.load(fields, None).step(text, [lookup(set, FIRST, None)])
+        self.load(fields, None).step(text, [lookup(set.name(), FIRST, None)])
+    }
+
+    /// Continues only if the packet goes to an endpoint of the pool with this number.
+    pub(super) fn member_of(self, pool: u32) -> Self {
+        let (draw, set) = (Draw::constant(pool), SetName::Members.name());
+        let text = format!("{} . {} @{set}", join(ENDPOINT, self.family), draw.text());
+        self.load(ENDPOINT, Some(draw)).step(text, [lookup(set, FIRST, None)])
     }
 
     /// Sends the packet to the endpoint that the map has for these fields.
-    pub(super) fn translate(self, fields: &[Field], draw: Option<Draw>, set: SetName) -> Rule {
+    pub(super) fn translate(self, fields: &[Field], draw: Option<Draw>, map: &str) -> Rule {
         let family = self.family;
         let mut words: Vec<String> = fields.iter().map(|field| field.text(family)).collect();
-        words.extend(draw.map(|draw| draw.text(family)));
-        let text = format!("dnat {} to {} map @{}", family.nft_name(), words.join(" . "), set.name());
+        words.extend(draw.map(Draw::text));
+        let text = format!("dnat {} to {} map @{map}", family.nft_name(), words.join(" . "));
         let port = Register(ENDPOINT[0].words(family) as u8);
         let translation = Expression::DestinationNat { family, address: FIRST, port };
-        self.load(fields, draw).step(text, [lookup(set, FIRST, Some(FIRST)), translation]).done()
+        self.load(fields, draw).step(text, [lookup(map, FIRST, Some(FIRST)), translation]).done()
     }
 
-    /// Records where the packet is going, for the next connection of the same client.
-    pub(super) fn learn(mut self, fields: &[Field], set: SetName, seconds: u32) -> Rule {
+    /// Records where the packet is going, for the next connection of the same client. An entry that exists keeps its
+    /// endpoint and begins its time again.
+    pub(super) fn learn(mut self, map: &str, seconds: u32) -> Rule {
         let family = self.family;
-        let data = load_from(fields.iter().map(|field| field.words(family)).sum::<u32>() as u8, ENDPOINT, family);
-        let key_words: u32 = fields.iter().map(|field| field.words(family)).sum();
-        self = self.load(fields, None).step(String::new(), data);
-        let (key, value) = (join(fields, family), join(ENDPOINT, family));
-        let text = format!("update @{} {{ {key} timeout {} : {value} }}", set.name(), duration(seconds));
+        let behind_client = Register(Field::Source.words(family) as u8);
+        let data = load_from(behind_client.0, ENDPOINT, family);
+        self = self.load(&[Field::Source], None).step(String::new(), data);
+        let (key, value) = (Field::Source.text(family), join(ENDPOINT, family));
+        let text = format!("update @{map} {{ {key} timeout {} : {value} }}", duration(seconds));
         let update = Expression::Dynset {
             operation: DynsetOperation::Update,
-            set: set.name().into(),
+            set: map.into(),
             key: FIRST,
-            data: Some(Register(key_words as u8)),
+            data: Some(behind_client),
             timeout_milliseconds: Some(u64::from(seconds) * 1000),
             counts: false,
         };
@@ -297,7 +305,7 @@ impl RuleBuilder {
         let words: u32 = fields.iter().map(|field| field.words(self.family)).sum();
         self.expressions.extend(load_from(0, fields, self.family));
         if let Some(draw) = draw {
-            self.expressions.extend(draw.load(self.family, Register(words as u8)));
+            self.expressions.push(draw.load(Register(words as u8)));
         }
         self
     }
@@ -309,8 +317,8 @@ impl RuleBuilder {
     }
 }
 
-fn lookup(set: SetName, source: Register, destination: Option<Register>) -> Expression {
-    Expression::Lookup { set: set.name().into(), source, destination, inverted: false }
+fn lookup(set: &str, source: Register, destination: Option<Register>) -> Expression {
+    Expression::Lookup { set: set.into(), source, destination, inverted: false }
 }
 
 fn mask_word(mask: u32, xor: u32) -> Expression {

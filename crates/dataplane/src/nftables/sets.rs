@@ -27,8 +27,15 @@ pub enum SetName {
     Sources,
     /// Endpoints that may be clients of their own Service.
     Hairpins,
-    /// Client and destination → the client's endpoint. Filled by the kernel itself.
-    Affinity,
+    /// VIP frontends with session affinity → the chain that finds the endpoint of a client in the cluster pool.
+    Recalls,
+    /// The same for the local pool.
+    LocalRecalls,
+    /// The same two for node ports.
+    NodePortRecalls,
+    NodePortLocalRecalls,
+    /// Endpoint and pool: what a client with session affinity can be assigned to.
+    Members,
     /// VIP frontends with session affinity → the chain that records their clients.
     Learners,
     /// The same for node ports.
@@ -41,18 +48,16 @@ pub enum SetName {
     Replies,
 }
 
-/// The kernel's own limit for a set that packets fill, as `nft` chooses it.
-const AFFINITY_SIZE: u32 = 65_535;
 /// The limit that the kernel gives to a set without one as soon as a rule fills it. Such a set starts small and grows,
 /// while one with a limit has room for all from the start: a megabyte each.
-pub(super) const COUNTED_SIZE: u32 = 65_535;
+pub(super) const LEARNED_SIZE: u32 = 65_535;
 
 /// The original destination and the endpoint, from the connection's entry: the same for every packet in both directions.
 pub(super) const PAIR: &[Field] =
     &[Field::OriginalDestination, Field::ConnectionProtocol, Field::OriginalPort, Field::ReplySource, Field::ReplyPort];
 
 impl SetName {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::Services,
         Self::NodePorts,
         Self::Ways,
@@ -62,7 +67,11 @@ impl SetName {
         Self::NodePortAddresses,
         Self::Sources,
         Self::Hairpins,
-        Self::Affinity,
+        Self::Recalls,
+        Self::LocalRecalls,
+        Self::NodePortRecalls,
+        Self::NodePortLocalRecalls,
+        Self::Members,
         Self::Learners,
         Self::NodePortLearners,
         Self::Connections,
@@ -84,7 +93,11 @@ impl SetName {
             Self::NodePortAddresses => "nodeport-addresses",
             Self::Sources => "sources",
             Self::Hairpins => "hairpins",
-            Self::Affinity => "affinity",
+            Self::Recalls => "recalls",
+            Self::LocalRecalls => "local-recalls",
+            Self::NodePortRecalls => "nodeport-recalls",
+            Self::NodePortLocalRecalls => "nodeport-local-recalls",
+            Self::Members => "members",
             Self::Learners => "learners",
             Self::NodePortLearners => "nodeport-learners",
             Self::Connections => "connections",
@@ -101,14 +114,16 @@ impl SetName {
     fn fields(self) -> &'static [Field] {
         use Field::{Choice, Destination, Port, Protocol, Source};
         match self {
-            Self::Services | Self::Learners => &[Destination, Protocol, Port],
-            Self::NodePorts | Self::NodePortLearners => &[Protocol, Port],
+            Self::Services | Self::Recalls | Self::LocalRecalls | Self::Learners => &[Destination, Protocol, Port],
+            Self::NodePorts | Self::NodePortRecalls | Self::NodePortLocalRecalls | Self::NodePortLearners => {
+                &[Protocol, Port]
+            }
             Self::Endpoints => &[Destination, Protocol, Port, Choice],
             Self::NodePortEndpoints => &[Protocol, Port, Choice],
             Self::ClusterIps | Self::NodePortAddresses => &[Destination],
             Self::Sources => &[Destination, Protocol, Port, Source],
             Self::Hairpins => &[Source, Destination],
-            Self::Affinity => &[Source, Destination, Protocol, Port],
+            Self::Members => &[Destination, Port, Choice],
             Self::Connections | Self::Requests | Self::Replies => PAIR,
             // Its key comes out of another map.
             Self::Ways => &[],
@@ -123,31 +138,28 @@ impl SetName {
         match self {
             Self::Services | Self::NodePorts => Data::DispatchKey,
             Self::Ways | Self::Learners | Self::NodePortLearners => Data::Verdict,
-            Self::Endpoints | Self::NodePortEndpoints | Self::Affinity => Data::Endpoint,
+            Self::Recalls | Self::LocalRecalls | Self::NodePortRecalls | Self::NodePortLocalRecalls => Data::Verdict,
+            Self::Endpoints | Self::NodePortEndpoints => Data::Endpoint,
             Self::ClusterIps | Self::NodePortAddresses | Self::Sources | Self::Hairpins => Data::None,
-            Self::Connections | Self::Requests | Self::Replies => Data::None,
+            Self::Members | Self::Connections | Self::Requests | Self::Replies => Data::None,
         }
     }
 
-    /// Filled by packets and not by Portolan: never an object.
-    pub(super) fn is_learned(self) -> bool {
-        self == Self::Affinity || self.is_counted()
-    }
-
-    /// Every element is a counter.
+    /// Every element is a counter. Packets add them: they are never objects.
     pub(super) fn is_counted(self) -> bool {
         Self::COUNTED.contains(&self)
     }
 
     /// Several ports of a Service, or several Services, may need the same element.
     pub(super) fn is_shared(self) -> bool {
-        matches!(self, Self::ClusterIps | Self::Hairpins | Self::Ways)
+        matches!(self, Self::ClusterIps | Self::Hairpins | Self::Ways | Self::Members)
     }
 
     /// The line by which `nft list` shows the type.
     pub(super) fn type_text(self, family: Family) -> String {
         match self.user_data(family).is_empty() {
             true => format!("type {}{}", types(&self.key(), family), self.data().type_text(family)),
+            false if self.data() == Data::None => format!("typeof {}", join(self.fields(), family)),
             false => format!("typeof {} : {}", join(self.fields(), family), join(ENDPOINT, family)),
         }
     }
@@ -158,29 +170,48 @@ impl SetName {
             key_fields: self.key().iter().map(|kind| kind.length(family)).collect(),
             data: self.data().spec(family),
             interval: self == Self::Sources,
-            dynamic: self.is_learned(),
-            timeout: self == Self::Affinity,
-            size: (self == Self::Affinity).then_some(AFFINITY_SIZE),
+            dynamic: self.is_counted(),
+            timeout: false,
+            size: None,
             user_data: self.user_data(family),
         }
-    }
-
-    /// Whether a set that the kernel holds is as we make it.
-    pub(super) fn has_layout(self, family: Family, found: &SetSpec) -> bool {
-        let mut wanted = self.spec(family);
-        if self.is_counted() && found.size == Some(COUNTED_SIZE) {
-            wanted.size = found.size;
-        }
-        wanted == *found
     }
 
     /// A slot number has no type name, so `nft` needs the expressions that make up the key.
     fn user_data(self, family: Family) -> Vec<u8> {
         match self {
             Self::Endpoints | Self::NodePortEndpoints => typeof_user_data(family, self.fields()),
+            Self::Members => typeof_key_user_data(family, self.fields()),
             _ => Vec::new(),
         }
     }
+}
+
+/// The map of one Service port from client to endpoint. Packets fill it.
+pub(super) fn clients_spec(family: Family) -> SetSpec {
+    let key = kinds(&[Field::Source]);
+    SetSpec {
+        key_type: concatenated_type(&key, family),
+        key_fields: key.iter().map(|kind| kind.length(family)).collect(),
+        data: Data::Endpoint.spec(family),
+        dynamic: true,
+        timeout: true,
+        ..SetSpec::default()
+    }
+}
+
+/// The line by which `nft list` shows the type of such a map.
+pub(super) fn clients_type_text(family: Family) -> String {
+    format!("type {}{}", types(&kinds(&[Field::Source]), family), Data::Endpoint.type_text(family))
+}
+
+/// Whether the kernel holds that set, possibly with the limit that it gives to a set which packets fill.
+pub(super) fn is_layout(wanted: &SetSpec, found: &SetSpec) -> bool {
+    let mut wanted = wanted.clone();
+    if wanted.dynamic && found.size == Some(LEARNED_SIZE) {
+        wanted.size = found.size;
+    }
+    wanted == *found
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +260,11 @@ fn typeof_user_data(family: Family, key: &[Field]) -> Vec<u8> {
         note(6, &[0; 4]),
     ]
     .concat()
+}
+
+/// The same for a set, which has no data.
+fn typeof_key_user_data(family: Family, key: &[Field]) -> Vec<u8> {
+    [note(0, &[0; 4]), note(3, &concatenation_note(family, key))].concat()
 }
 
 fn concatenation_note(family: Family, fields: &[Field]) -> Vec<u8> {

@@ -6,6 +6,7 @@ use portolan_kernel::nftables::{ChainKind as KernelKind, Element, Expression, Po
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Reason, Refusal, Step, Trace};
 
+use super::affinity::is_clients_map;
 use super::codec::{decode, encode};
 use super::objects::{Chain, Key, Value, verdict_text};
 use super::routes::refusal_name;
@@ -27,7 +28,7 @@ fn table(objects: &Objects<Nftables>, family: Family) -> Table {
     for (key, value) in &objects.0 {
         match (key, value) {
             (Key::Set(of, name), Value::Set(spec)) if *of == family => {
-                let is_learned = SetName::from_name(name).is_some_and(SetName::is_learned);
+                let is_learned = is_clients_map(name) || SetName::from_name(name).is_some_and(SetName::is_counted);
                 let set = if is_learned { Set::of_clients(spec, None) } else { Set::new(spec, None) };
                 table.sets.insert(name.clone(), set);
             }

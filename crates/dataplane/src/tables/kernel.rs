@@ -1,16 +1,17 @@
 //! The kernel's iptables tables, through the iptables programs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;
 
 use super::objects::{Key, Table};
-use super::programs::{LOCK_SECONDS, Variant, program, run};
+use super::programs::{LOCK_SECONDS, Variant, families, program, run};
 use super::read::Reader;
 use super::script::scripts;
 use super::{Contents, Layout};
 use crate::Error;
+use crate::families::Families;
 
 /// The nf_tables variant takes time that grows with the square of the lines of one call. The legacy variant replaces
 /// whole tables, so the cost of every call grows with the size of the table.
@@ -24,8 +25,9 @@ pub(crate) struct TablesKernel {
     /// them, or without a generation counter.
     generation: Option<u32>,
     tally: RuleTally,
-    /// All was read since the last write.
-    has_read: bool,
+    /// These families were read since they were written.
+    read: BTreeSet<Family>,
+    families: Families,
 }
 
 /// Numbers of written rules, by family and table.
@@ -55,9 +57,11 @@ impl RuleTally {
     }
 
     fn note_written(&mut self, removed: &Contents, added: &Contents) {
-        self.written = rules_of(added);
-        for (place, count) in &self.written {
-            *self.rules.entry(*place).or_default() += count;
+        let families: BTreeSet<Family> = removed.keys().chain(added.keys()).map(|key| key.place().family).collect();
+        self.written.retain(|(family, _), _| !families.contains(family));
+        for (place, count) in rules_of(added) {
+            *self.rules.entry(place).or_default() += count;
+            self.written.insert(place, count);
         }
         for (place, count) in rules_of(removed) {
             let rules = self.rules.entry(place).or_default();
@@ -80,7 +84,8 @@ impl TablesKernel {
             handle: Handle::open()?,
             generation: None,
             tally: RuleTally::default(),
-            has_read: false,
+            read: BTreeSet::new(),
+            families: families(variant),
         })
     }
 
@@ -109,12 +114,16 @@ impl TablesKernel {
     pub(crate) fn read(&mut self) -> Result<Contents, Error> {
         self.generation = self.current_generation()?;
         let mut contents = Contents::new();
-        for family in Family::BOTH {
+        for family in self.families.served() {
             self.read_family(family, &mut contents)?;
+            self.read.insert(family);
         }
         self.tally.note_read(&contents);
-        self.has_read = true;
         Ok(contents)
+    }
+
+    pub(crate) fn serves(&self, family: Family) -> bool {
+        self.families.serve(family)
     }
 
     pub(crate) fn is_undisturbed(&mut self) -> Result<bool, Error> {
@@ -126,11 +135,11 @@ impl TablesKernel {
         let longest = if self.variant == Variant::Nft { LONGEST_NFT_PART } else { usize::MAX };
         let expected = self.generation.take();
         let mut commits = 0;
-        let is_whole = std::mem::take(&mut self.has_read);
         for script in scripts(removed, added, longest) {
             let program = program(script.family, self.variant, "restore");
-            run(&program, &["--noflush", "-w", LOCK_SECONDS], &script.text)
-                .inspect_err(|_| self.tally.note_failure(script.family, is_whole))?;
+            let outcome = run(&program, &["--noflush", "-w", LOCK_SECONDS], &script.text);
+            let is_whole = self.read.remove(&script.family);
+            outcome.inspect_err(|_| self.tally.note_failure(script.family, is_whole))?;
             commits += script.tables;
         }
         self.tally.note_written(removed, added);

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use portolan_model::Family;
 
+use crate::families::Families;
 use crate::{Error, ModeSettings};
 
 /// How long the programs wait for the xtables lock.
@@ -144,6 +145,17 @@ fn legacy_is_in_use() -> bool {
 fn plain_is_nft() -> bool {
     output_of(PLAIN_PROGRAM, &["--version"], "")
         .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("nf_tables"))
+}
+
+/// The families whose programs work. A node may lack `ip6tables`, or the kernel the tables behind it.
+pub(crate) fn families(variant: Variant) -> Families {
+    let mut families = Families::of_machine();
+    if families.serve(Family::V6)
+        && let Err(error) = run(&program(Family::V6, variant, "save"), &[], "")
+    {
+        families.leave_out(Family::V6, &error.to_string());
+    }
+    families
 }
 
 pub(crate) fn program(family: Family, variant: Variant, what: &str) -> String {

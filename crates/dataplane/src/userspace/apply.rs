@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use portolan_model::Family;
+
 use super::listeners::Listeners;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
 use crate::tables::{self, Contents, RuleTally, TablesKernel, Variant};
-use crate::{Change, ClientChoice, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program};
 
 pub struct UserspaceKernel {
     tables: TablesKernel,
@@ -135,6 +137,10 @@ impl Observe<Userspace> for UserspaceKernel {
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         self.tables.is_undisturbed()
     }
+
+    fn serves(&self, family: Family) -> bool {
+        self.tables.serves(family)
+    }
 }
 
 impl Program<Userspace> for UserspaceKernel {
@@ -148,10 +154,5 @@ impl Program<Userspace> for UserspaceKernel {
             }
         }
         failure.map_or(Ok(()), Err)
-    }
-
-    /// The relay drops a client's endpoint when the targets change.
-    fn forget_clients(&mut self, _: &dyn Fn(&ClientChoice) -> bool) -> Result<usize, Error> {
-        Ok(0)
     }
 }

@@ -49,6 +49,13 @@ impl Dataplane for Userspace {
         Objects(render::service(node, service).into_iter().collect())
     }
 
+    fn family_of(&self, key: &Key) -> Family {
+        match key {
+            Key::Table(key) => key.place().family,
+            Key::Listener(listener) => listener.family,
+        }
+    }
+
     fn is_shared(&self, key: &Key) -> bool {
         matches!(key, Key::Table(key) if refusals::is_shared(key))
     }

@@ -1,5 +1,7 @@
 //! The modes in the real kernel, through random histories of a cluster, and their counters.
 
+mod affinity;
+mod flows;
 mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;

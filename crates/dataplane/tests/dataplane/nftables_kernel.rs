@@ -1,20 +1,25 @@
 //! The mode in a real kernel: programmed objects read back the same, and `nft` lists the text that is rendered.
 
 use std::io::{Read, Write};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use portolan_dataplane::nftables::{Nftables, NftablesKernel, listing};
 use portolan_dataplane::{Reconciler, Trust, render, verify};
-use portolan_model::{Family, Node, ServiceName};
+use portolan_model::{Family, Node, Service, ServiceName};
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};
 
-use crate::world::{configurations, everything, slices};
+use crate::poll::until;
+use crate::world::{configurations, everything, named, slices};
 
 fn nft_list(family: &str) -> String {
-    let output = Command::new("nft").args(["--stateless", "list", "table", family, "portolan"]).output();
+    nft_output(&["--stateless", "list", "table", family, "portolan"])
+}
+
+fn nft_output(words: &[&str]) -> String {
+    let output = Command::new("nft").args(words).output();
     let output = output.expect("nft runs (Debian package nftables)");
-    assert!(output.status.success(), "nft list: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "nft {words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("nft prints UTF-8")
 }
 
@@ -164,4 +169,46 @@ fn a_new_address_of_the_node_costs_one_element() {
     let report = reconciler.sync(&second, Trust::Memory).unwrap();
     assert_eq!((report.objects, report.services, report.full), (1, 0, false));
     assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &second).unwrap().is_empty());
+}
+
+/// A table that another process owns cannot be written. The other family is served all the same, and the report names the
+/// one that is not.
+#[test]
+fn a_family_that_fails_leaves_the_other_in_force() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let mut owner = Command::new("nft").arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut input = owner.stdin.take().unwrap();
+    input.write_all(b"add table ip6 portolan { flags owner; }\n").unwrap();
+    until("the table has an owner", || nft_output(&["list", "tables"]).contains("ip6 portolan"));
+
+    let plan = plan(&everything(), &Plan::default(), &PlanConfig::default());
+    let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+    let report = reconciler.sync(&plan, Trust::Memory).unwrap();
+    let failure = report.failure.expect("the table of IPv6 is not ours");
+    assert!(failure.starts_with("IPv6: "), "{failure}");
+    assert!(nft_list("ip").contains("10.96.0.10 . tcp . 80"));
+
+    drop(input);
+    owner.wait().unwrap();
+    let report = reconciler.sync(&plan, Trust::Memory).unwrap();
+    assert_eq!(report.failure, None);
+    assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &plan).unwrap().is_empty());
+}
+
+/// The API server allows no such names. They are part of the names of chains and maps of session affinity.
+#[test]
+fn no_name_of_a_service_is_refused() {
+    portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
+    let long = "n".repeat(300);
+    let mut snapshot = named(&["a\" }\nflush ruleset", "é\u{7f}\t ", "", "a/b", &long]);
+    let names: Vec<ServiceName> = snapshot.services.keys().cloned().collect();
+    for name in names {
+        let sticky = Service { affinity_seconds: Some(60), ..(*snapshot.services[&name]).clone() };
+        snapshot.services.insert(name, Arc::new(sticky));
+    }
+    let plan = plan(&snapshot, &Plan::default(), &PlanConfig::default());
+    let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
+    reconciler.sync(&plan, Trust::Memory).unwrap();
+    assert!(verify(&Nftables::new(14), reconciler.kernel_mut(), &plan).unwrap().is_empty());
+    assert_eq!(nft_list("ip").matches("\tmap affinity/").count(), 5 * 3);
 }

@@ -2,7 +2,7 @@
 
 use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
-use portolan_dataplane::{ModeSettings, OptionValue, Options, Trust};
+use portolan_dataplane::{Error, ModeSettings, OptionValue, Options, SyncReport, Trust};
 use portolan_plan::{Plan, PlanConfig, plan};
 
 use crate::history::random::check;
@@ -15,14 +15,19 @@ pub(crate) fn play(mode: &dyn Mode, history: &[Happening], kernel: &mut dyn Sync
     for happening in history {
         happen(&mut snapshot, happening);
         last = plan(&snapshot, &last, &config);
-        until_ok(|| kernel.sync(&last, Trust::Memory));
+        until_ok(|| whole(kernel.sync(&last, Trust::Memory)));
     }
     let difference = until_ok(|| kernel.verify(&plan(&snapshot, &Plan::default(), &config)));
     assert!(difference.is_empty(), "{} mode:\n{}", mode.name(), difference.text);
 }
 
+/// A sync of which one family failed has failed.
+fn whole(sync: Result<SyncReport, Error>) -> Result<(), String> {
+    sync.map_err(|error| error.to_string())?.failure.map_or(Ok(()), Err)
+}
+
 /// Retries on a kernel that fails at random; one that always fails has a bug.
-fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, portolan_dataplane::Error>) -> T {
+fn until_ok<T, E: std::fmt::Display>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
     for count in 1.. {
         match attempt() {
             Ok(done) => return done,

@@ -160,6 +160,18 @@ impl Batch {
         self.elements(&list, elements, Element::write_for_deletion);
     }
 
+    /// The same, where an element may be absent. Linux before 6.3 refuses the message (`EINVAL`).
+    pub fn destroy_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        elements: impl Iterator<Item = impl Borrow<Element>>,
+    ) {
+        let list = ElementList { kind: message::DESTROY_ELEMENT, family, table, set };
+        self.elements(&list, elements, Element::write_for_deletion);
+    }
+
     /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]). The kernel stores the
     /// two bounds of such a range as two elements.
     pub fn add_ranges(
@@ -270,7 +282,7 @@ struct ElementList<'a> {
 impl ElementList<'_> {
     fn flags(&self, first: &Element) -> u16 {
         match (self.kind, &first.data) {
-            (message::DELETE_ELEMENT, _) => 0,
+            (message::DELETE_ELEMENT | message::DESTROY_ELEMENT, _) => 0,
             (_, ElementData::None) => flags::CREATE,
             _ => flags::CREATE | flags::EXCLUSIVE,
         }

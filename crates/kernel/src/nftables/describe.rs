@@ -74,7 +74,7 @@ fn words(kind: u16) -> Option<Words> {
         message::NEW_SET => (ADD, "set", uapi::set::NAME),
         message::DELETE_SET => (DELETE, "set", uapi::set::NAME),
         message::NEW_ELEMENT => (ADD, "element in set", uapi::element::LIST_SET),
-        message::DELETE_ELEMENT => (DELETE, "element in set", uapi::element::LIST_SET),
+        message::DELETE_ELEMENT | message::DESTROY_ELEMENT => (DELETE, "element in set", uapi::element::LIST_SET),
         message::NEW_OBJECT => (ADD, "object", uapi::OBJECT_NAME),
         message::DELETE_OBJECT => (DELETE, "object", uapi::OBJECT_NAME),
         message::NEW_FLOWTABLE => (ADD, "flowtable", uapi::FLOWTABLE_NAME),
@@ -96,7 +96,7 @@ fn describe_table(operation: &Message<'_>, attributes: Attributes<'_>) -> String
 }
 
 fn is_about_elements(kind: u16) -> bool {
-    matches!(kind & 0xff, message::NEW_ELEMENT | message::DELETE_ELEMENT)
+    matches!(kind & 0xff, message::NEW_ELEMENT | message::DELETE_ELEMENT | message::DESTROY_ELEMENT)
 }
 
 /// The key of the element that the offset falls into, in hexadecimal digits.

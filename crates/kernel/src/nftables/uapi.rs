@@ -29,6 +29,7 @@ pub(super) mod message {
     pub(crate) const DELETE_OBJECT: u16 = 20;
     pub(crate) const NEW_FLOWTABLE: u16 = 22;
     pub(crate) const DELETE_FLOWTABLE: u16 = 24;
+    pub(crate) const DESTROY_ELEMENT: u16 = 30;
 }
 
 pub(super) const BATCH_GENERATION: u16 = 1;

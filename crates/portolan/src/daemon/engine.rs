@@ -1,13 +1,10 @@
-//! The active mode, and what outlives a change of it: conntrack entries of earlier plans, and listeners of earlier
-//! modes.
+//! The active mode, and what outlives a change of it: the listeners of earlier modes.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use portolan_dataplane::mode::ActiveMode;
-use portolan_dataplane::{Changes, Error, Listeners, NamedSocket, SyncReport, Trust, forget_stale_flows};
-use portolan_kernel::conntrack::Conntrack;
+use portolan_dataplane::{Error, Listeners, NamedSocket, SyncReport, Trust};
 use portolan_plan::Plan;
 
 use crate::control::SharedReader;
@@ -15,17 +12,8 @@ use crate::settings::TrafficSettings;
 
 pub(super) struct Engine {
     pub(super) mode: Box<dyn ActiveMode>,
-    conntrack: Conntrack,
-    /// Deleting stale flows failed, so that all flows must be read.
-    flows_unknown: bool,
     /// Listeners of earlier modes: open until no rule leads to them, and kept until their last connection has ended.
     retired: Vec<Arc<Listeners>>,
-}
-
-/// How many stale flows were deleted, and how long that took.
-pub(super) struct Forgotten {
-    pub(super) flows: usize,
-    pub(super) time: Duration,
 }
 
 impl Engine {
@@ -38,8 +26,7 @@ impl Engine {
                 count => tracing::info!("adopted {count} listeners"),
             }
         }
-        let conntrack = Conntrack::open().context("opening the kernel's connection table")?;
-        Ok(Self { mode, conntrack, flows_unknown: false, retired: Vec::new() })
+        Ok(Self { mode, retired: Vec::new() })
     }
 
     /// Another mode is active from now on. The objects of the previous one stay until the new one has synced.
@@ -52,16 +39,6 @@ impl Engine {
 
     pub(super) fn sync(&mut self, plan: &Plan, trust: Trust) -> anyhow::Result<SyncReport> {
         Ok(self.mode.sync(plan, trust)?)
-    }
-
-    /// Deletes UDP flows to endpoints that are gone. After a failure, the next call reads all flows.
-    pub(super) fn forget_flows(&mut self, changes: &Changes, plan: &Plan) -> anyhow::Result<Forgotten> {
-        let begin = Instant::now();
-        let changes = if self.flows_unknown { &Changes::Unknown } else { changes };
-        self.flows_unknown = true;
-        let flows = forget_stale_flows(&mut self.conntrack, changes, plan)?;
-        self.flows_unknown = false;
-        Ok(Forgotten { flows, time: begin.elapsed() })
     }
 
     /// Closes the listeners of earlier modes, once no rule leads to them.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
-use portolan_dataplane::{NamedSocket, SyncReport, Trust};
+use portolan_dataplane::{FlowWorker, NamedSocket, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
 
@@ -73,6 +73,7 @@ struct Daemon {
     addresses: Vec<IpAddr>,
     plan: Plan,
     engine: Engine,
+    flows: FlowWorker,
     takeover: Takeover,
     observers: Observers,
     names: Option<Names>,
@@ -116,11 +117,13 @@ impl Daemon {
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
         let observers = Observers::open(&settings, &facts, runtime, read_traffic)?;
+        let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         Ok(Self {
             facts,
             addresses: host::addresses(),
             plan: Plan::default(),
             engine,
+            flows,
             takeover,
             observers,
             names: None,
@@ -211,7 +214,10 @@ impl Daemon {
                 self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
-                self.settings.sync_period
+                if let Some(failure) = synced.failure {
+                    return self.note_failure(&anyhow::Error::msg(failure));
+                }
+                if synced.unfinished { Duration::ZERO } else { self.settings.sync_period }
             }
             Err(error) => self.note_failure(&error),
         }
@@ -267,10 +273,7 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
-        match self.engine.forget_flows(&report.changes, &self.plan) {
-            Ok(forgotten) => self.observers.note_forgotten(&forgotten),
-            Err(error) => tracing::error!("deleting stale UDP flows: {error:#}; retrying with the next sync"),
-        }
+        self.flows.follow(&report.changes, &self.plan);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();
         Ok(report)

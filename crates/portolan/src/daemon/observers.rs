@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use portolan_config::KUBERNETES_VERSION;
-use portolan_dataplane::SyncReport;
 use portolan_dataplane::tables::RuleTally;
+use portolan_dataplane::{NoteWalk, SyncReport};
 use portolan_model::Family;
 use portolan_plan::Plan;
 use portolan_source::cluster::{EventKind, EventWriter};
 use portolan_status::{Build, Clock, Error, Listen, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits};
 use tokio::runtime::Handle;
 
-use super::engine::Forgotten;
 use super::facts::Facts;
 use crate::log;
 use crate::settings::Settings;
@@ -132,8 +131,10 @@ impl Observers {
         }
     }
 
-    pub(super) fn note_forgotten(&self, forgotten: &Forgotten) {
-        self.status.metrics.flows_forgotten(Family::V4, forgotten.time, forgotten.flows);
+    /// Counts the walks of the connection table and the flows that they delete.
+    pub(super) fn note_flows(&self) -> NoteWalk {
+        let metrics = self.status.metrics.clone();
+        Box::new(move |family, time, flows| metrics.flows_forgotten(family, time, flows))
     }
 }
 

@@ -6,6 +6,7 @@ mod churn;
 mod commands;
 mod compatibility;
 mod dns;
+mod families;
 mod files;
 mod flows;
 mod foreign;

@@ -70,6 +70,17 @@ impl Node {
         before
     }
 
+    /// The same after a line of shell, with its own mounts. The log tells when it is ready.
+    pub(crate) fn start_after(&mut self, shell: &str, arguments: &[&str]) {
+        let line = format!("{shell} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &line, env!("CARGO_BIN_EXE_portolan"), "proxy", "-v", "2"]);
+        command.args(arguments);
+        self.add_facts(&mut command, "manifests");
+        self.daemon = Some(self.begin(command));
+        until("the daemon is ready", || self.log().contains("ready: "));
+    }
+
     fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(&["proxy", "-v", "2"]);
         command.args(arguments);

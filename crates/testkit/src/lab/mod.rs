@@ -5,6 +5,7 @@
 
 mod build;
 mod conntrack;
+mod flood;
 mod host;
 mod load;
 mod probe;
