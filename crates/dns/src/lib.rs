@@ -24,5 +24,5 @@ pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;
 pub use limit::RateLimit;
 pub use published::Published;
-pub use resolve::{Autopath, Client, Config, Handled, Resolver, ThreadState};
+pub use resolve::{Autopath, Client, Config, Deferred, Handled, Resolver, ThreadState};
 pub use server::{Listen, Server, ServerError};

@@ -164,10 +164,17 @@ impl Page {
             ),
             ("coredns_panics_total", "Queries that ended in a panic.", read(&metrics.panics)),
             ("portolan_dns_rate_limited_total", "Queries over the rate limit of their client.", read(&metrics.limited)),
+            (
+                "portolan_dns_shed_total",
+                "Queries of busy clients, dropped while the server was behind.",
+                read(&metrics.shed),
+            ),
         ] {
             self.family(name, "counter", help);
             match name {
-                "coredns_panics_total" | "portolan_dns_rate_limited_total" => self.line(format_args!("{name} {value}")),
+                "coredns_panics_total" | "portolan_dns_rate_limited_total" | "portolan_dns_shed_total" => {
+                    self.line(format_args!("{name} {value}"))
+                }
                 "coredns_autopath_success_total" => {
                     let server = self.server.clone();
                     self.line(format_args!("{name}{{server=\"{server}\"}} {value}"));
@@ -184,8 +191,13 @@ impl Page {
             "counter",
             "Queries refused because of max_concurrent.",
         );
-        let rejected = read(&forwarder.counts.rejected);
+        let rejected = read(&resolver.metrics.rejected);
         self.line(format_args!("coredns_forward_max_concurrent_rejects_total {rejected}"));
+        let name = "portolan_dns_client_share_rejects_total";
+        self.family(name, "counter", "Queries refused because their client holds its share of max_concurrent.");
+        self.line(format_args!("{name} {}", read(&resolver.metrics.over_share)));
+        self.family("portolan_dns_waiting_queries", "gauge", "Queries that wait for an upstream.");
+        self.line(format_args!("portolan_dns_waiting_queries {}", resolver.waiting.count()));
         self.family(
             "coredns_proxy_healthcheck_failures_total",
             "counter",

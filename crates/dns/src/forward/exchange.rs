@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::config::ForwardConfig;
@@ -78,6 +79,7 @@ pub(super) async fn query(
     key: &Key,
     force_tcp: bool,
     config: &ForwardConfig,
+    tcp: &Semaphore,
 ) -> Result<Reply, ExchangeError> {
     if !force_tcp {
         let sent = Sent::new(key, config.random_case);
@@ -90,7 +92,7 @@ pub(super) async fn query(
         }
     }
     let sent = Sent::new(key, false);
-    let outcome = timeout(config.server_timeout, by_tcp(server, &sent)).await;
+    let outcome = timeout(config.server_timeout, by_tcp(server, &sent, tcp)).await;
     outcome.map_err(|_| ExchangeError::Late(config.server_timeout))?
 }
 
@@ -99,11 +101,9 @@ async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError>
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(&sent.message).await?;
-    let mut buffer = [0; 4096];
     let mut doubt = ReplyError::OtherQuestion;
     for _ in 0..MAX_FORGERIES {
-        let length = socket.recv(&mut buffer).await?;
-        match sent.read(&buffer[..length]) {
+        match receive(&socket, sent).await? {
             Ok(reply) => return Ok(reply),
             // The id and the port match: this is the server, with an invalid answer.
             Err(error) if error != ReplyError::OtherQuestion => return Err(error.into()),
@@ -113,12 +113,36 @@ async fn by_udp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError>
     Err(doubt.into())
 }
 
-async fn by_tcp(server: SocketAddr, sent: &Sent) -> Result<Reply, ExchangeError> {
+/// The next datagram. The buffer is on the stack only while a datagram is read, so that a waiting query does not hold
+/// one.
+async fn receive(socket: &UdpSocket, sent: &Sent) -> io::Result<Result<Reply, ReplyError>> {
+    loop {
+        socket.readable().await?;
+        match try_receive(socket, sent) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn try_receive(socket: &UdpSocket, sent: &Sent) -> io::Result<Result<Reply, ReplyError>> {
+    let mut buffer = [0; 4096];
+    let length = socket.try_recv(&mut buffer)?;
+    Ok(sent.read(&buffer[..length]))
+}
+
+/// The buffer grows with what arrives: the length that a server announces costs nothing.
+async fn by_tcp(server: SocketAddr, sent: &Sent, tcp: &Semaphore) -> Result<Reply, ExchangeError> {
+    let _turn = tcp.acquire().await;
     let mut stream = TcpStream::connect(server).await?;
     stream.set_nodelay(true)?;
     let length = (sent.message.len() as u16).to_be_bytes();
     stream.write_all(&[&length[..], &sent.message].concat()).await?;
-    let mut answer = vec![0; usize::from(stream.read_u16().await?)];
-    stream.read_exact(&mut answer).await?;
+    let length = stream.read_u16().await?;
+    let mut answer = Vec::new();
+    stream.take(length.into()).read_to_end(&mut answer).await?;
+    if answer.len() < usize::from(length) {
+        return Err(ReplyError::Truncated.into());
+    }
     Ok(sent.read(&answer)?)
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
+
 use crate::cache::Key;
 use crate::random::Turns;
 use crate::wire::{Name, Rcode, Reply};
@@ -16,11 +18,15 @@ use upstream::{ForwardCounts, Upstream};
 
 pub use config::{ForwardConfig, Policy, RouteConfig};
 
+/// Concurrent TCP connections to upstreams. Each may hold a message of 64 KiB and its records, so that this bounds their
+/// memory; a query waits for its turn within the time of its upstream.
+const MAX_TCP: usize = 64;
+
 #[derive(Debug)]
 pub struct Forwarder {
     config: ForwardConfig,
     routes: Vec<Route>,
-    pending: AtomicUsize,
+    tcp: Semaphore,
     pub(crate) counts: ForwardCounts,
 }
 
@@ -36,26 +42,15 @@ struct Route {
 pub enum ForwardError {
     #[error("no upstream is configured for this name")]
     NoRoute,
-    #[error("too many concurrent queries")]
-    Busy,
     #[error("no upstream answered: {0}")]
     Failed(String),
-}
-
-/// One query in flight.
-struct Pending<'a>(&'a AtomicUsize);
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Forwarder {
     pub fn new(config: ForwardConfig) -> Self {
         let mut routes: Vec<Route> = config.routes.iter().map(Route::new).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.config.suffix.as_bytes().len()));
-        Self { config, routes, pending: AtomicUsize::new(0), counts: ForwardCounts::default() }
+        Self { config, routes, tcp: Semaphore::new(MAX_TCP), counts: ForwardCounts::default() }
     }
 
     pub fn has_route(&self, name: &Name) -> bool {
@@ -76,12 +71,6 @@ impl Forwarder {
     /// upstream: NXDOMAIN is an answer.
     pub async fn query(&self, key: &Key) -> Result<Reply, ForwardError> {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
-        let pending = self.pending.fetch_add(1, Ordering::Relaxed);
-        let _pending = Pending(&self.pending);
-        if pending >= self.config.max_concurrent {
-            self.counts.rejected.fetch_add(1, Ordering::Relaxed);
-            return Err(ForwardError::Busy);
-        }
         let query = self.query_in_turn(route, key);
         let late = |_| ForwardError::Failed(format!("timeout after {:?}", self.config.deadline));
         tokio::time::timeout(self.config.deadline, query).await.map_err(late)?
@@ -91,7 +80,7 @@ impl Forwarder {
         let mut failure = ForwardError::NoRoute;
         for upstream in route.in_turn(self.config.max_fails) {
             let start = Instant::now();
-            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config).await;
+            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config, &self.tcp).await;
             self.counts.observe(upstream, outcome.as_ref().ok(), start.elapsed());
             match outcome {
                 Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {

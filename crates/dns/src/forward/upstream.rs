@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::config::ForwardConfig;
 use super::exchange;
 use crate::cache::Key;
@@ -44,9 +46,10 @@ impl Upstream {
     /// Any answer to a query for the root is a success. A successful client query ends the probes, too.
     pub(crate) async fn probe_until_up(self: Arc<Self>, config: ForwardConfig) {
         let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
+        let tcp = Semaphore::new(1);
         while self.is_down(config.max_fails) {
             tokio::time::sleep(PROBE_INTERVAL).await;
-            match exchange::query(self.address, &question, false, &config).await {
+            match exchange::query(self.address, &question, false, &config, &tcp).await {
                 Ok(_) => self.answered(),
                 Err(_) => _ = self.failed_probes.fetch_add(1, Ordering::Relaxed),
             }
@@ -58,7 +61,6 @@ impl Upstream {
 /// Metrics of the upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardCounts {
-    pub(crate) rejected: AtomicU64,
     pub(crate) durations: Mutex<BTreeMap<(String, String), Histogram>>,
 }
 

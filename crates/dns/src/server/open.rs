@@ -9,8 +9,9 @@ use portolan_kernel::datagram;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 const BACKLOG: i32 = 512;
-/// The receive buffer for datagrams that arrive while a thread is busy; the kernel may grant less.
-const QUEUE: usize = 4 << 20;
+/// The receive buffer for datagrams that arrive while a thread is busy or waits for a core; the kernel may grant less.
+/// A thread that is behind empties it in a few milliseconds.
+const QUEUE: usize = 2 << 20;
 /// How often an idle thread checks whether it must stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(250);
 

@@ -51,7 +51,7 @@ async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolve
     }
 }
 
-async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
+async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: &Arc<Resolver>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let client = Client { address, is_tcp: true };
     let mut state = resolver.task_state();
@@ -61,7 +61,7 @@ async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: 
         match resolver.handle(&mut state, &message, client, &mut answer) {
             Handled::Answered => {}
             Handled::Ignored => return Ok(()),
-            Handled::Deferred => answer = resolver.finish(&mut state, &message, client).await,
+            Handled::Deferred(mut deferred) => answer = resolver.finish(&mut deferred).await,
         }
         let length = (answer.len() as u16).to_be_bytes();
         let whole = [&length[..], &answer].concat();
