@@ -19,7 +19,7 @@ mod server;
 pub mod wire;
 pub mod zone;
 
-pub use cache::{Cache, CacheConfig, Hit, Key};
+pub use cache::{Cache, CacheConfig, CacheSizes, Hit, Key};
 pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;
 pub use limit::RateLimit;

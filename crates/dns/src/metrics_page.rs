@@ -141,11 +141,17 @@ impl Page {
 
     fn counters(&mut self, resolver: &Resolver) {
         let metrics = &resolver.metrics;
-        let (positive, negative) = resolver.cache.sizes();
+        let sizes = resolver.cache.sizes();
         let labels = format!("server=\"{}\",view=\"\",zones=\".\"", self.server);
-        self.family("coredns_cache_entries", "gauge", "Entries of the cache.");
-        for (kind, size) in [("success", positive), ("denial", negative)] {
-            self.line(format_args!("coredns_cache_entries{{{labels},type=\"{kind}\"}} {size}"));
+        for (name, kind, help, values) in [
+            ("coredns_cache_entries", "gauge", "Entries of the cache.", sizes.entries.map(|size| size as u64)),
+            ("portolan_dns_cache_bytes", "gauge", "Memory of the cache.", sizes.octets.map(|size| size as u64)),
+            ("coredns_cache_evictions_total", "counter", "Entries that made room for others.", sizes.evicted),
+        ] {
+            self.family(name, kind, help);
+            for (kind, value) in ["success", "denial"].iter().zip(values) {
+                self.line(format_args!("{name}{{{labels},type=\"{kind}\"}} {value}"));
+            }
         }
         let (hits, misses) = (read(&metrics.cache_hits), read(&metrics.cache_misses));
         for (name, help, value) in [

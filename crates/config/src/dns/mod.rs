@@ -58,7 +58,12 @@ pub struct DnsDocument {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CacheDocument {
+    /// Answers with records.
     pub entries: Option<usize>,
+    /// Negative answers.
+    pub negative_entries: Option<usize>,
+    /// The memory of all answers.
+    pub max_bytes: Option<usize>,
     pub max_ttl: Option<u64>,
     pub max_negative_ttl: Option<u64>,
     pub min_ttl: Option<u64>,

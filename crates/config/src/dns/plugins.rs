@@ -143,7 +143,10 @@ fn cache(reader: &mut Reader<'_>, plugin: &Directive) {
                 cache.max_ttl = number(1).or(cache.max_ttl);
                 cache.min_ttl = number(2).or(cache.min_ttl);
             }
-            "denial" => cache.max_negative_ttl = number(1).or(cache.max_negative_ttl),
+            "denial" => {
+                cache.negative_entries = number(0).map(|entries| entries as usize).or(cache.negative_entries);
+                cache.max_negative_ttl = number(1).or(cache.max_negative_ttl);
+            }
             "serve_stale" => {
                 let time = option.argument().and_then(|text| parse_duration(text).ok());
                 cache.serve_stale = Some(time.map_or(3600, |time| time.as_secs()));

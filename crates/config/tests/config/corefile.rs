@@ -52,6 +52,20 @@ fn the_file_of_kubeadm_means_what_it_says() {
     assert!(notices.iter().all(|notice| notice.level == Level::Info), "{notices:?}");
 }
 
+#[test]
+fn the_capacities_of_the_cache_are_kept_apart() {
+    let text = ".:53 {\n kubernetes cluster.local\n cache 30 {\n success 5000 600\n denial 2500 10\n }\n}\n";
+    let (document, _) = from_corefile("Corefile", text).unwrap();
+    let expected = CacheDocument {
+        entries: Some(5000),
+        negative_entries: Some(2500),
+        max_ttl: Some(600),
+        max_negative_ttl: Some(10),
+        ..CacheDocument::default()
+    };
+    assert_eq!(document.cache, expected);
+}
+
 fn warnings(text: &str) -> Vec<String> {
     let (_, notices) = from_corefile("Corefile", text).expect("it makes sense");
     notices.into_iter().filter(|notice| notice.level == Level::Warning).map(|notice| notice.text).collect()

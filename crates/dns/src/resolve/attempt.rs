@@ -115,7 +115,7 @@ impl Attempt<'_> {
     pub(super) fn write(&self, hit: &Hit, builder: &mut Builder<'_>) {
         let authentic = hit.reply.flags & flag::AUTHENTIC;
         builder.rcode(hit.reply.rcode()).set(if self.query.wants_dnssec() { authentic } else { 0 });
-        hit.reply.write(builder, hit.age);
+        hit.reply.write(builder, hit.age, hit.is_stale);
     }
 
     /// An upstream answer for this query, or a cached one.
@@ -125,6 +125,9 @@ impl Attempt<'_> {
         }
         let hit = self.cache.get(&key(self.query, *name), self.now);
         count(if hit.is_some() { &self.metrics.cache_hits } else { &self.metrics.cache_misses });
+        if hit.as_ref().is_some_and(|hit| hit.is_stale) {
+            count(&self.metrics.served_stale);
+        }
         hit
     }
 

@@ -113,10 +113,13 @@ impl Resolver {
             return hit;
         }
         match forwarder.query(key).await {
-            Ok(reply) => {
+            Ok(mut reply) => {
+                self.cache.cap_ttls(&mut reply);
                 let reply = Arc::new(reply);
                 self.cache.put(*key, &reply, Instant::now());
-                Hit { reply, age: 0 }
+                let is_failure = reply.rcode() == Rcode::SERVER_FAILURE;
+                let stale = if is_failure { self.stale(key, now) } else { None };
+                stale.unwrap_or_else(|| Hit::new(reply))
             }
             Err(error) => self.stale(key, now).unwrap_or_else(|| {
                 tracing::debug!("{} {}: {error}", key.name, kind::name(key.kind));
@@ -133,5 +136,5 @@ impl Resolver {
 }
 
 fn failure(rcode: Rcode) -> Hit {
-    Hit { reply: Arc::new(Reply { rcode: rcode.0, ..Reply::default() }), age: 0 }
+    Hit::new(Arc::new(Reply { rcode: rcode.0, ..Reply::default() }))
 }

@@ -1,15 +1,23 @@
 //! A response of an upstream server: validated, and with its names expanded, so that it can be sent to any client.
 
+use std::sync::Arc;
+
 use super::builder::Data;
 use super::{Builder, HEADER, Name, NameError, Rcode, Section, double_word, flag, kind, word};
 
 /// A response with more records is rejected.
 const MAX_RECORDS: usize = 2048;
+/// A response whose names expand to more octets is rejected: compression makes 64 KiB stand for half a megabyte.
+const MAX_OCTETS: usize = 128 * 1024;
+/// The TTL of a stale answer (RFC 8767).
+const STALE_TTL: u32 = 30;
+/// The allocator's share of a small block, about.
+const BLOCK: usize = 24;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The owner as the server wrote it.
-    pub owner: Box<[u8]>,
+    /// The owner as the server wrote it, shared by records in a row with the same owner.
+    pub owner: Arc<[u8]>,
     pub kind: u16,
     pub class: u16,
     pub ttl: u32,
@@ -35,8 +43,8 @@ pub enum ReplyError {
     OtherQuestion,
     #[error("the response has the question in another case")]
     OtherCase,
-    #[error("the response has too many records")]
-    TooMany,
+    #[error("the response is too large")]
+    TooLarge,
     #[error("the response has an invalid name: {0}")]
     Name(#[from] NameError),
 }
@@ -55,12 +63,13 @@ impl Reply {
         }
         check_question(message, question)?;
         if answers + authorities + additional > MAX_RECORDS {
-            return Err(ReplyError::TooMany);
+            return Err(ReplyError::TooLarge);
         }
         let mut reply = Self { flags, rcode: flags & 0x0f, ..Self::default() };
-        let place = read_records(message, HEADER + question.len(), answers, &mut reply.answers)?;
-        let place = read_records(message, place, authorities, &mut reply.authorities)?;
-        read_records(message, place, additional, &mut reply.additional)?;
+        let mut records = Records { message, place: HEADER + question.len(), owner: Arc::new([0]), octets: 0 };
+        reply.answers = records.read(answers)?;
+        reply.authorities = records.read(authorities)?;
+        reply.additional = records.read(additional)?;
         reply.take_edns();
         Ok(reply)
     }
@@ -81,26 +90,40 @@ impl Reply {
         Rcode(self.rcode)
     }
 
-    /// Writes all records, with their TTLs reduced by the time in the cache.
-    pub fn write(&self, builder: &mut Builder<'_>, age: u32) {
+    /// The memory that it takes, about.
+    pub fn octets(&self) -> usize {
+        let all = [&self.answers, &self.authorities, &self.additional];
+        let records = all.into_iter().flatten();
+        let own = records.clone().map(|record| size_of::<Record>() + BLOCK + record.data.len());
+        let owners = records.clone().zip(records.skip(1)).filter(|(one, next)| !Arc::ptr_eq(&one.owner, &next.owner));
+        let owners = owners.map(|(one, _)| one.owner.len() + 2 * BLOCK);
+        size_of::<Self>() + own.sum::<usize>() + owners.sum::<usize>()
+    }
+
+    /// Writes the records that fit, with their TTLs reduced by the time in the cache.
+    pub fn write(&self, builder: &mut Builder<'_>, age: u32, is_stale: bool) {
         let parts = [
             (Section::Answer, &self.answers),
             (Section::Authority, &self.authorities),
             (Section::Additional, &self.additional),
         ];
+        let ttl = |record: &Record| if is_stale { STALE_TTL } else { record.ttl.saturating_sub(age) };
         for (section, records) in parts {
-            records.iter().for_each(|record| record.write(section, builder, age));
+            if !records.iter().all(|record| record.write(section, builder, ttl(record))) {
+                return;
+            }
         }
     }
 }
 
 impl Record {
-    fn write(&self, section: Section, builder: &mut Builder<'_>, age: u32) {
+    /// Returns whether it fits.
+    fn write(&self, section: Section, builder: &mut Builder<'_>, ttl: u32) -> bool {
         let data = match self.kind {
             kind::CNAME | kind::NS | kind::PTR | kind::DNAME => Data::Name(&self.data),
             _ => Data::Raw(&self.data),
         };
-        builder.record_of_class(section, &self.owner, [self.kind, self.class], self.ttl.saturating_sub(age), data);
+        builder.record_of_class(section, &self.owner, [self.kind, self.class], ttl, data)
     }
 }
 
@@ -112,26 +135,44 @@ fn check_question(message: &[u8], question: &[u8]) -> Result<(), ReplyError> {
     Err(if theirs.eq_ignore_ascii_case(question) { ReplyError::OtherCase } else { ReplyError::OtherQuestion })
 }
 
-fn read_records(message: &[u8], mut place: usize, count: usize, into: &mut Vec<Record>) -> Result<usize, ReplyError> {
-    for _ in 0..count {
-        let (record, end) = read_record(message, place)?;
-        into.push(record);
-        place = end;
-    }
-    Ok(place)
+/// Reads records one after the other.
+struct Records<'a> {
+    message: &'a [u8],
+    place: usize,
+    owner: Arc<[u8]>,
+    octets: usize,
 }
 
-fn read_record(message: &[u8], place: usize) -> Result<(Record, usize), ReplyError> {
-    let mut owner = Vec::new();
-    let place = Name::expand(message, place, &mut owner)?;
-    let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Truncated)?;
-    let (ttl, length) = double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Truncated)?;
-    let (start, end) = (place + 10, place + 10 + usize::from(length));
-    message.get(start..end).ok_or(ReplyError::Truncated)?;
-    // A TTL with its highest bit set counts as zero (RFC 2181); an OPT record uses the field for flags.
-    let ttl = if ttl > i32::MAX as u32 && kind != kind::OPT { 0 } else { ttl };
-    let data = read_data(message, kind, start, end)?;
-    Ok((Record { owner: owner.into(), kind, class, ttl, data }, end))
+impl Records<'_> {
+    fn read(&mut self, count: usize) -> Result<Vec<Record>, ReplyError> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn next(&mut self) -> Result<Record, ReplyError> {
+        let Self { message, .. } = *self;
+        let mut owner = Vec::new();
+        let place = Name::expand(message, self.place, &mut owner)?;
+        let (kind, class) = word(message, place).zip(word(message, place + 2)).ok_or(ReplyError::Truncated)?;
+        let (ttl, length) =
+            double_word(message, place + 4).zip(word(message, place + 8)).ok_or(ReplyError::Truncated)?;
+        let (start, end) = (place + 10, place + 10 + usize::from(length));
+        message.get(start..end).ok_or(ReplyError::Truncated)?;
+        // A TTL with its highest bit set counts as zero (RFC 2181); an OPT record uses the field for flags.
+        let ttl = if ttl > i32::MAX as u32 && kind != kind::OPT { 0 } else { ttl };
+        let data = read_data(message, kind, start, end)?;
+        self.place = end;
+        Ok(Record { owner: self.share(owner, data.len())?, kind, class, ttl, data })
+    }
+
+    /// The owner of the record before, if it is the same.
+    fn share(&mut self, owner: Vec<u8>, data: usize) -> Result<Arc<[u8]>, ReplyError> {
+        self.octets += data;
+        if *self.owner != *owner {
+            self.octets += owner.len();
+            self.owner = owner.into();
+        }
+        if self.octets > MAX_OCTETS { Err(ReplyError::TooLarge) } else { Ok(self.owner.clone()) }
+    }
 }
 
 /// Names are compressed only in the types of RFC 1035 (RFC 3597), and by some servers in SRV.

@@ -237,6 +237,8 @@ fn cache(document: &CacheDocument) -> CacheConfig {
     let time = |seconds: Option<u64>, standard| seconds.map_or(standard, Duration::from_secs);
     CacheConfig {
         capacity: document.entries.unwrap_or(standard.capacity),
+        negative_capacity: document.negative_entries.unwrap_or(standard.negative_capacity),
+        max_octets: document.max_bytes.unwrap_or(standard.max_octets),
         max_ttl: time(document.max_ttl, standard.max_ttl),
         max_negative_ttl: time(document.max_negative_ttl, standard.max_negative_ttl),
         min_ttl: time(document.min_ttl, standard.min_ttl),

@@ -17,6 +17,7 @@ const FLOOD: Duration = Duration::from_secs(3);
 const MAX_LATENCY: Duration = Duration::from_millis(250);
 /// After this time a query counts as lost.
 const LOST: Duration = Duration::from_secs(1);
+const LARGE_ANSWERS: u16 = 400;
 const CLUSTER_NAME: &str = "hello-service.default.svc.cluster.local";
 
 /// How an upstream server misbehaves.
@@ -28,6 +29,8 @@ enum Upstream {
     Slow,
     /// It answers with a wrong id, then with TC; over TCP it announces 64 KiB and sends one octet per second.
     Lying,
+    /// It answers with TC, and over TCP with so many records.
+    Lavish(u16),
 }
 
 /// Threads of an upstream or of a flood, which end with the test.
@@ -54,7 +57,7 @@ fn start_upstream(kind: Upstream) -> Running {
     let (for_udp, for_tcp) = (stop.clone(), stop.clone());
     let threads = vec![
         thread::spawn(move || upstream_by_udp(&udp, kind, &for_udp)),
-        thread::spawn(move || upstream_by_tcp(&tcp, &for_tcp)),
+        thread::spawn(move || upstream_by_tcp(&tcp, kind, &for_tcp)),
     ];
     Running { address, stop, threads }
 }
@@ -67,9 +70,10 @@ fn upstream_by_udp(socket: &UdpSocket, kind: Upstream, stop: &AtomicBool) {
             let message = buffer[..length].to_vec();
             match kind {
                 Upstream::Silent => {}
+                Upstream::Lavish(_) => _ = socket.send_to(&truncated(&message), from),
                 Upstream::Slow => waiting.push_back((Instant::now(), message, from)),
                 Upstream::Lying => {
-                    let mut wrong = answer(&message);
+                    let mut wrong = answer(&message, 1);
                     wrong[0] ^= 1;
                     _ = socket.send_to(&wrong, from);
                     _ = socket.send_to(&truncated(&message), from);
@@ -78,12 +82,12 @@ fn upstream_by_udp(socket: &UdpSocket, kind: Upstream, stop: &AtomicBool) {
         }
         while waiting.front().is_some_and(|(since, ..)| since.elapsed() > Duration::from_secs(1)) {
             let Some((_, message, from)) = waiting.pop_front() else { break };
-            _ = socket.send_to(&answer(&message), from);
+            _ = socket.send_to(&answer(&message, 1), from);
         }
     }
 }
 
-fn upstream_by_tcp(listener: &TcpListener, stop: &AtomicBool) {
+fn upstream_by_tcp(listener: &TcpListener, kind: Upstream, stop: &AtomicBool) {
     let mut open = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let Ok((mut stream, _)) = listener.accept() else {
@@ -99,8 +103,13 @@ fn upstream_by_tcp(listener: &TcpListener, stop: &AtomicBool) {
         if stream.read_exact(&mut message).is_err() || message.len() < 12 {
             continue;
         }
-        _ = stream.write_all(&[0xff, 0xff, message[0]]);
-        open.push(stream);
+        if let Upstream::Lavish(records) = kind {
+            let answer = answer(&message, records);
+            _ = stream.write_all(&[&(answer.len() as u16).to_be_bytes()[..], &answer].concat());
+        } else {
+            _ = stream.write_all(&[0xff, 0xff, message[0]]);
+            open.push(stream);
+        }
     }
 }
 
@@ -120,12 +129,19 @@ fn truncated(message: &[u8]) -> Vec<u8> {
     answer
 }
 
-fn answer(message: &[u8]) -> Vec<u8> {
+/// Owners are the name of the question below a label of their own, so that each expands to a long name.
+fn answer(message: &[u8], records: u16) -> Vec<u8> {
     let mut answer = message[..question_end(message)].to_vec();
     answer[2] |= 0x80;
-    answer[7] = 1;
+    answer[6..8].copy_from_slice(&records.to_be_bytes());
     answer[8..12].fill(0);
-    answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 14, 16, 0, 4, 192, 0, 2, 1]);
+    for number in 0..records {
+        let [high, low] = number.to_be_bytes();
+        if records > 1 {
+            answer.extend_from_slice(&[2, b'a' + (high & 15), b'0' + (low & 63)]);
+        }
+        answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 14, 16, 0, 4, 192, 0, high, low]);
+    }
     answer
 }
 
@@ -224,4 +240,30 @@ fn a_flood_with_a_slow_upstream() {
 #[test]
 fn a_flood_with_a_lying_upstream() {
     survives(Upstream::Lying);
+}
+
+#[test]
+fn a_flood_with_answers_of_thousands_of_records() {
+    survives(Upstream::Lavish(2000));
+}
+
+/// The owner of a domain needs no flood to fill a cache that counts entries only.
+#[test]
+fn large_answers_fill_the_cache_up_to_its_budget() {
+    let upstream = start_upstream(Upstream::Lavish(500));
+    let server = Server::start(&cluster(), &["--upstream", &upstream.address.to_string()]);
+    let before = server.peak_resident();
+    let padding = ["x".repeat(60), "y".repeat(60), "z".repeat(60)].join(".");
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    for number in 0..LARGE_ANSWERS {
+        let message = question(number, &format!("{number}.{padding}.large.example"));
+        socket.send_to(&message, (Ipv4Addr::LOCALHOST, server.port())).unwrap();
+        let mut buffer = [0; 4096];
+        socket.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[3] & 15, 0);
+    }
+    let after = server.peak_resident();
+    println!("{LARGE_ANSWERS} large answers: {} KiB resident before, {} KiB at the peak", before >> 10, after >> 10);
+    assert!(after < MAX_RESIDENT, "{} MiB resident", after >> 20);
 }
