@@ -171,6 +171,11 @@ impl Page {
             ("coredns_panics_total", "Queries that ended in a panic.", read(&metrics.panics)),
             ("portolan_dns_rate_limited_total", "Queries over the rate limit of their client.", read(&metrics.limited)),
             (
+                "portolan_dns_evicted_connections_total",
+                "TCP connections that were closed to make room for others.",
+                read(&metrics.evicted_connections),
+            ),
+            (
                 "portolan_dns_shed_total",
                 "Queries of busy clients, dropped while the server was behind.",
                 read(&metrics.shed),
@@ -178,9 +183,8 @@ impl Page {
         ] {
             self.family(name, "counter", help);
             match name {
-                "coredns_panics_total" | "portolan_dns_rate_limited_total" | "portolan_dns_shed_total" => {
-                    self.line(format_args!("{name} {value}"))
-                }
+                "coredns_panics_total" => self.line(format_args!("{name} {value}")),
+                _ if name.starts_with("portolan_dns_") => self.line(format_args!("{name} {value}")),
                 "coredns_autopath_success_total" => {
                     let server = self.server.clone();
                     self.line(format_args!("{name}{{server=\"{server}\"}} {value}"));

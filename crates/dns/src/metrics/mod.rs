@@ -23,6 +23,7 @@ pub(crate) struct Metrics {
     pub(crate) over_share: AtomicU64,
     /// Queries dropped unread because a thread was behind.
     pub(crate) shed: AtomicU64,
+    pub(crate) evicted_connections: Arc<AtomicU64>,
     pub(crate) panics: AtomicU64,
 }
 

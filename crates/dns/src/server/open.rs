@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use portolan_kernel::datagram;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const BACKLOG: i32 = 512;
 /// The receive buffer for datagrams that arrive while a thread is busy or waits for a core; the kernel may grant less.
@@ -14,6 +15,12 @@ const BACKLOG: i32 = 512;
 const QUEUE: usize = 2 << 20;
 /// How often an idle thread checks whether it must stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Connections of clients and queries to upstreams need a descriptor each; the usual soft limit of 1024 is too few.
+pub(super) fn raise_descriptor_limit() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
 
 /// Several sockets may share the address: the kernel distributes clients over them.
 pub(super) fn udp(address: SocketAddr) -> io::Result<UdpSocket> {

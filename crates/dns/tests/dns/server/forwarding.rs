@@ -9,8 +9,15 @@ use portolan_dns::{CacheConfig, Config, ForwardConfig, Policy, RouteConfig};
 use super::support::{Running, SHORT, addresses, forwarding_to, query, question, until};
 use super::upstream::{Behaviour, Upstream};
 
-const GOOD: Behaviour =
-    Behaviour { octet: 1, truncates: false, forgets_case: false, is_impersonated: false, only_below: None, ttl: 60 };
+const GOOD: Behaviour = Behaviour {
+    octet: 1,
+    truncates: false,
+    forgets_case: false,
+    is_impersonated: false,
+    only_below: None,
+    ttl: 60,
+    delay: Duration::ZERO,
+};
 
 fn answer(octet: u8) -> [Ipv4Addr; 1] {
     [Ipv4Addr::new(192, 0, 2, octet)]

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use portolan_dns::wire::{Builder, Data, Name, Query, Rcode, Section, flag, kind};
 
@@ -22,6 +23,8 @@ pub(crate) struct Behaviour {
     /// The names below this suffix exist; all names, if it is empty.
     pub(crate) only_below: Option<&'static str>,
     pub(crate) ttl: u32,
+    /// UDP answers come after this time.
+    pub(crate) delay: Duration,
 }
 
 /// Messages, their senders, and whether over TCP.
@@ -75,6 +78,7 @@ fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent
             forgery[0] ^= 1;
             _ = socket.send_to(&forgery, from);
         }
+        thread::sleep(behaviour.delay);
         let mut answer = answer(&buffer[..length], behaviour);
         if behaviour.truncates {
             answer.truncate(length - 11);

@@ -1,7 +1,7 @@
 //! Clients and upstream servers that do their worst: memory stays bounded, and other clients still get cluster names.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -266,4 +266,18 @@ fn large_answers_fill_the_cache_up_to_its_budget() {
     let after = server.peak_resident();
     println!("{LARGE_ANSWERS} large answers: {} KiB resident before, {} KiB at the peak", before >> 10, after >> 10);
     assert!(after < MAX_RESIDENT, "{} MiB resident", after >> 20);
+}
+
+/// More connections than the server allows, all idle, from one client: another client still gets TCP.
+#[test]
+fn hoarded_connections_make_room_for_another_client() {
+    let server = Server::start(&cluster(), &["--upstream", "none"]);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port()));
+    let hoard: Vec<TcpStream> = (0..1500).filter_map(|_| TcpStream::connect(at).ok()).collect();
+    assert!(hoard.len() > 1000, "{} connections", hoard.len());
+    let printed = server.dig(&["+tcp", "+short", "-b", "127.0.0.2", "+time=5", CLUSTER_NAME]);
+    assert_eq!(printed.trim(), "10.96.0.10");
+    let resident = server.peak_resident();
+    println!("{} hoarded connections: {} KiB at the peak", hoard.len(), resident >> 10);
+    assert!(resident < MAX_RESIDENT, "{} MiB resident", resident >> 20);
 }
