@@ -4,6 +4,7 @@
 //! them. Around it, [`Resolver`] forwards queries for other names to upstream servers, and [`Server`] listens.
 #![forbid(unsafe_code)]
 
+mod acl;
 pub mod answer;
 mod cache;
 pub mod environment;
@@ -19,6 +20,7 @@ mod server;
 pub mod wire;
 pub mod zone;
 
+pub use acl::{Acl, AclAction, AclRule};
 pub use cache::{Cache, CacheConfig, CacheSizes, Hit, Key};
 pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;

@@ -25,6 +25,7 @@ pub struct ForwardConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteConfig {
     pub suffix: Name,
+    /// Without any, the names are not forwarded.
     pub upstreams: Vec<SocketAddr>,
     pub policy: Policy,
     /// Use TCP from the start.

@@ -57,8 +57,10 @@ impl Forwarder {
         self.route(name).is_some()
     }
 
+    /// The longest suffix decides; without upstreams, its names are not forwarded.
     fn route(&self, name: &Name) -> Option<&Route> {
-        self.routes.iter().find(|route| name.is_within(&route.config.suffix) && !route.upstreams.is_empty())
+        let found = self.routes.iter().find(|route| name.is_within(&route.config.suffix));
+        found.filter(|route| !route.upstreams.is_empty())
     }
 
     /// Whether all upstreams of the name are down.

@@ -10,7 +10,7 @@ use crate::cache::{Cache, Hit, Key};
 use crate::forward::Forwarder;
 use crate::metrics::{Metrics, count};
 use crate::wire::{Builder, Name, Query, Rcode, Section, flag};
-use crate::zone::{Zone, reverse_zones};
+use crate::zone::Zone;
 
 pub(super) enum Step {
     Done(Rcode),
@@ -69,7 +69,7 @@ impl Attempt<'_> {
     /// Before the first sync, a name in our zones may well exist: the answer is SERVFAIL, not NXDOMAIN.
     fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
         let config = &self.config.zone;
-        let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
+        let mut own = config.zones.iter().chain(&config.reverse_zones);
         if own.any(|zone| self.query.name.is_within(zone)) {
             builder.rcode(Rcode::SERVER_FAILURE);
             return done(builder);

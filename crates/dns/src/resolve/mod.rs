@@ -17,6 +17,7 @@ use in_flight::InFlight;
 use log::QueryLog;
 use waiting::{Refusal, Waiting};
 
+use crate::acl::{self, AclAction};
 use crate::cache::{Cache, Hit};
 use crate::forward::Forwarder;
 use crate::limit::RateLimit;
@@ -109,6 +110,9 @@ impl Resolver {
         if self.is_over_limit(&query, client, start, state, out) {
             return if out.is_empty() { Handled::Ignored } else { Handled::Answered };
         }
+        if let Some(denied) = self.denied(state, &query, client, start, out) {
+            return denied;
+        }
         let rcode = match self.attempt(state, &query, client, &[], start, out) {
             Step::Done(rcode) => rcode,
             Step::Forward(_) => match self.waiting.admit(client.address.ip()) {
@@ -118,6 +122,26 @@ impl Resolver {
         };
         self.note(state, &query, client, rcode, out.len(), start);
         Handled::Answered
+    }
+
+    /// What the access control lists withhold.
+    fn denied(
+        &self,
+        state: &ThreadState,
+        query: &Query<'_>,
+        client: Client,
+        start: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Handled> {
+        let rcode = match acl::decide(&self.config.acl, &query.name, query.kind, client.address.ip()) {
+            AclAction::Allow => return None,
+            AclAction::Drop => return Some(Handled::Ignored),
+            AclAction::Block => Rcode::REFUSED,
+            AclAction::Filter => Rcode::NO_ERROR,
+        };
+        refuse(query, rcode, out);
+        self.note(state, query, client, rcode, out.len(), start);
+        Some(Handled::Answered)
     }
 
     /// CoreDNS refuses queries above `max_concurrent`, too: a client tries its next server at once.

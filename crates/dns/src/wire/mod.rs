@@ -28,6 +28,46 @@ pub mod kind {
     pub const AXFR: u16 = 252;
     pub const ANY: u16 = 255;
 
+    const NAMES: [(&str, u16); 30] = [
+        ("A", A),
+        ("NS", NS),
+        ("CNAME", CNAME),
+        ("SOA", SOA),
+        ("PTR", PTR),
+        ("HINFO", HINFO),
+        ("MX", MX),
+        ("TXT", TXT),
+        ("RP", 17),
+        ("AFSDB", 18),
+        ("AAAA", AAAA),
+        ("LOC", 29),
+        ("SRV", SRV),
+        ("NAPTR", 35),
+        ("DNAME", DNAME),
+        ("DS", 43),
+        ("SSHFP", 44),
+        ("RRSIG", 46),
+        ("NSEC", 47),
+        ("DNSKEY", 48),
+        ("NSEC3", 50),
+        ("TLSA", 52),
+        ("SVCB", 64),
+        ("HTTPS", 65),
+        ("SPF", 99),
+        ("IXFR", IXFR),
+        ("AXFR", AXFR),
+        ("ANY", ANY),
+        ("URI", 256),
+        ("CAA", 257),
+    ];
+
+    /// From a name such as `AAAA`, or from `TYPE28`.
+    pub fn from_name(name: &str) -> Option<u16> {
+        let name = name.to_ascii_uppercase();
+        let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        known.or_else(|| name.strip_prefix("TYPE")?.parse().ok())
+    }
+
     /// The name in the query log and in metrics.
     pub fn name(kind: u16) -> &'static str {
         match kind {
