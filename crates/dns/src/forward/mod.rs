@@ -14,6 +14,7 @@ use crate::cache::Key;
 use crate::random::Turns;
 use crate::wire::{Name, Rcode, Reply};
 
+use exchange::Exchange;
 use upstream::{ForwardCounts, Upstream};
 
 pub use config::{ForwardConfig, Policy, RouteConfig};
@@ -69,8 +70,8 @@ impl Forwarder {
         self.route(name).is_none_or(|route| route.upstreams.iter().all(is_down))
     }
 
-    /// Tries one upstream after the other until one answers or the deadline passes. Only a failure leads to the next
-    /// upstream: NXDOMAIN is an answer.
+    /// Tries one upstream after the other until one answers or the deadline passes. NXDOMAIN is an answer; if there is
+    /// none, the last error of an upstream is returned.
     pub async fn query(&self, key: &Key) -> Result<Reply, ForwardError> {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
         let query = self.query_in_turn(route, key);
@@ -79,27 +80,28 @@ impl Forwarder {
     }
 
     async fn query_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
-        let mut failure = ForwardError::NoRoute;
+        let mut failure = Err(ForwardError::NoRoute);
         for upstream in route.in_turn(self.config.max_fails) {
+            let Self { config, tcp, .. } = self;
+            let exchange = Exchange { server: upstream.address, key, force_tcp: upstream.force_tcp, config, tcp };
             let start = Instant::now();
-            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config, &self.tcp).await;
+            let outcome = exchange.run().await;
             self.counts.observe(upstream, outcome.as_ref().ok(), start.elapsed());
             match outcome {
-                Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {
-                    upstream.answered();
-                    failure = ForwardError::Failed(format!("{} answered with an error", upstream.address));
-                }
                 Ok(reply) => {
                     upstream.answered();
-                    return Ok(reply);
+                    if is_answer(&reply) {
+                        return Ok(reply);
+                    }
+                    failure = Ok(reply);
                 }
                 Err(error) => {
-                    failure = ForwardError::Failed(format!("{}: {error}", upstream.address));
                     self.note_failure(upstream);
+                    failure = failure.or(Err(ForwardError::Failed(format!("{}: {error}", upstream.address))));
                 }
             }
         }
-        Err(failure)
+        failure
     }
 
     /// An upstream with repeated failures is probed in the background until it answers.
@@ -115,9 +117,15 @@ impl Forwarder {
     }
 }
 
+/// With another code the upstream does not serve the name at all, and the next one may.
+fn is_answer(reply: &Reply) -> bool {
+    matches!(reply.rcode(), Rcode::NO_ERROR | Rcode::NX_DOMAIN)
+}
+
 impl Route {
     fn new(config: &RouteConfig) -> Self {
-        let upstreams = config.upstreams.iter().map(|address| Arc::new(Upstream::new(*address))).collect();
+        let upstreams =
+            config.upstreams.iter().map(|address| Arc::new(Upstream::new(*address, config.force_tcp))).collect();
         Self { config: config.clone(), upstreams, next: AtomicUsize::new(0) }
     }
 

@@ -117,8 +117,8 @@ impl Resolver {
                 self.cache.cap_ttls(&mut reply);
                 let reply = Arc::new(reply);
                 self.cache.put(*key, &reply, Instant::now());
-                let is_failure = reply.rcode() == Rcode::SERVER_FAILURE;
-                let stale = if is_failure { self.stale(key, now) } else { None };
+                let is_answer = matches!(reply.rcode(), Rcode::NO_ERROR | Rcode::NX_DOMAIN);
+                let stale = if is_answer { None } else { self.stale(key, now) };
                 stale.unwrap_or_else(|| Hit::new(reply))
             }
             Err(error) => self.stale(key, now).unwrap_or_else(|| {
@@ -137,4 +137,26 @@ impl Resolver {
 
 fn failure(rcode: Rcode) -> Hit {
     Hit::new(Arc::new(Reply { rcode: rcode.0, ..Reply::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve::Config;
+
+    #[test]
+    fn a_task_that_panics_is_counted() {
+        let resolver = Arc::new(Resolver::new(Config::default()));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for is_broken in [false, true] {
+            let guard = PanicGuard(resolver.clone());
+            let task = async move {
+                let _guard = guard;
+                assert!(!is_broken, "a bug");
+            };
+            assert_eq!(runtime.block_on(runtime.spawn(task)).is_err(), is_broken);
+            let counted = resolver.metrics.panics.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(counted, u64::from(is_broken));
+        }
+    }
 }

@@ -104,6 +104,7 @@ impl Resolver {
             Err(Unanswerable::Ignored) => return Handled::Ignored,
             Err(Unanswerable::Error { id, flags, rcode }) => {
                 Builder::error(id, flags, rcode, out);
+                self.note_invalid(state, message, client, rcode, out.len(), start);
                 return Handled::Answered;
             }
         };
@@ -212,6 +213,22 @@ impl Resolver {
         if self.config.log_queries {
             QueryLog { query, client, rcode, size, time }.write();
         }
+    }
+
+    /// Invalid and unsupported messages are counted, too.
+    fn note_invalid(
+        &self,
+        state: &ThreadState,
+        message: &[u8],
+        client: Client,
+        rcode: Rcode,
+        size: usize,
+        start: Instant,
+    ) {
+        let is_ipv6 = client.address.is_ipv6();
+        let (zone, kind, wants_dnssec) = (ZoneKind::Other, 0, false);
+        let request = Request { zone, is_tcp: client.is_tcp, is_ipv6, kind, wants_dnssec, size: message.len() };
+        state.counts.answered(&request, rcode, size, start.elapsed());
     }
 
     pub(crate) fn note_panic(&self, message: &[u8]) {

@@ -14,14 +14,27 @@ pub use reply::{Record, Reply, ReplyError};
 pub mod kind {
     pub const A: u16 = 1;
     pub const NS: u16 = 2;
+    pub const MD: u16 = 3;
+    pub const MF: u16 = 4;
     pub const CNAME: u16 = 5;
     pub const SOA: u16 = 6;
+    pub const MB: u16 = 7;
+    pub const MR: u16 = 9;
     pub const PTR: u16 = 12;
     pub const HINFO: u16 = 13;
+    pub const MINFO: u16 = 14;
     pub const MX: u16 = 15;
     pub const TXT: u16 = 16;
+    pub const RP: u16 = 17;
+    pub const AFSDB: u16 = 18;
+    pub const RT: u16 = 21;
+    pub const SIG: u16 = 24;
+    pub const PX: u16 = 26;
     pub const AAAA: u16 = 28;
+    pub const NXT: u16 = 30;
     pub const SRV: u16 = 33;
+    pub const NAPTR: u16 = 35;
+    pub const KX: u16 = 36;
     pub const DNAME: u16 = 39;
     pub const OPT: u16 = 41;
     pub const IXFR: u16 = 251;
@@ -37,12 +50,12 @@ pub mod kind {
         ("HINFO", HINFO),
         ("MX", MX),
         ("TXT", TXT),
-        ("RP", 17),
-        ("AFSDB", 18),
+        ("RP", RP),
+        ("AFSDB", AFSDB),
         ("AAAA", AAAA),
         ("LOC", 29),
         ("SRV", SRV),
-        ("NAPTR", 35),
+        ("NAPTR", NAPTR),
         ("DNAME", DNAME),
         ("DS", 43),
         ("SSHFP", 44),
@@ -80,7 +93,7 @@ pub mod kind {
             TXT => "TXT",
             AAAA => "AAAA",
             SRV => "SRV",
-            35 => "NAPTR",
+            NAPTR => "NAPTR",
             43 => "DS",
             48 => "DNSKEY",
             65 => "HTTPS",

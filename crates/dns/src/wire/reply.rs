@@ -50,7 +50,8 @@ pub enum ReplyError {
 }
 
 impl Reply {
-    /// Parses the response to the query with this id: name, type and class must be the same octets.
+    /// Parses the response to the query with this id: name, type and class must be the same octets. A server that does
+    /// not want to answer may leave out the question.
     pub fn parse(message: &[u8], id: u16, question: &[u8]) -> Result<Self, ReplyError> {
         let (their_id, flags) = word(message, 0).zip(word(message, 2)).ok_or(ReplyError::Truncated)?;
         let counts = [4, 6, 8, 10].map(|place| word(message, place).map(usize::from));
@@ -58,9 +59,11 @@ impl Reply {
             return Err(ReplyError::Truncated);
         };
         let is_answer = flags & flag::RESPONSE != 0 && flags & flag::OPCODE == 0;
-        if their_id != id || !is_answer || questions != 1 {
+        let is_bare = questions == 0 && answers + authorities == 0 && is_refusal(flags);
+        if their_id != id || !is_answer || questions != 1 && !is_bare {
             return Err(ReplyError::OtherQuestion);
         }
+        let question = if is_bare { &[] } else { question };
         check_question(message, question)?;
         if answers + authorities + additional > MAX_RECORDS {
             return Err(ReplyError::TooLarge);
@@ -127,6 +130,12 @@ impl Record {
     }
 }
 
+/// FORMERR, SERVFAIL, NOTIMP or REFUSED: codes that concern the server and not the name.
+fn is_refusal(flags: u16) -> bool {
+    let rcode = Rcode(flags & 0x0f);
+    matches!(rcode, Rcode::FORMAT_ERROR | Rcode::SERVER_FAILURE | Rcode::NOT_IMPLEMENTED | Rcode::REFUSED)
+}
+
 fn check_question(message: &[u8], question: &[u8]) -> Result<(), ReplyError> {
     let theirs = message.get(HEADER..HEADER + question.len()).ok_or(ReplyError::Truncated)?;
     if theirs == question {
@@ -175,24 +184,52 @@ impl Records<'_> {
     }
 }
 
-/// Names are compressed only in the types of RFC 1035 (RFC 3597), and by some servers in SRV.
+/// Where the names are in the data of a type.
+struct Layout {
+    /// The octets before the names.
+    fixed: usize,
+    names: usize,
+    /// Whether octets follow the names.
+    has_rest: bool,
+}
+
+/// The types of RFC 1035, and those in which names may be compressed all the same (RFC 3597, section 4). The names of all
+/// other types are never compressed.
+fn layout(message: &[u8], kind: u16, start: usize) -> Option<Layout> {
+    let plain = |fixed, names| Some(Layout { fixed, names, has_rest: false });
+    let with_rest = |fixed, names| Some(Layout { fixed, names, has_rest: true });
+    match kind {
+        kind::NS | kind::CNAME | kind::PTR | kind::DNAME | kind::MD..=kind::MF | kind::MB..=kind::MR => plain(0, 1),
+        kind::MINFO | kind::RP => plain(0, 2),
+        kind::MX | kind::AFSDB | kind::RT | kind::KX => plain(2, 1),
+        kind::PX => plain(2, 2),
+        kind::SRV => plain(6, 1),
+        kind::SOA => with_rest(0, 2),
+        kind::SIG => with_rest(18, 1),
+        kind::NXT => with_rest(0, 1),
+        kind::NAPTR => plain(naptr_prefix(message, start)?, 1),
+        _ => None,
+    }
+}
+
+/// Order and preference, and three strings with their lengths.
+fn naptr_prefix(message: &[u8], start: usize) -> Option<usize> {
+    (0..3).try_fold(4, |length, _| Some(length + 1 + usize::from(*message.get(start + length)?)))
+}
+
 fn read_data(message: &[u8], kind: u16, start: usize, end: usize) -> Result<Box<[u8]>, ReplyError> {
-    let (fixed, names) = match kind {
-        kind::NS | kind::CNAME | kind::PTR | kind::DNAME => (0, 1),
-        kind::MX => (2, 1),
-        kind::SRV => (6, 1),
-        kind::SOA => (0, 2),
-        _ => return Ok(message[start..end].into()),
-    };
     // Names in the data must not extend past the record.
     let message = &message[..end];
+    let Some(Layout { fixed, names, has_rest }) = layout(message, kind, start) else {
+        return Ok(message[start..].into());
+    };
     let mut data = message.get(start..start + fixed).ok_or(ReplyError::Truncated)?.to_vec();
     let mut place = start + fixed;
     for _ in 0..names {
         place = Name::expand(message, place, &mut data)?;
     }
     let rest = message.get(place..).ok_or(ReplyError::Truncated)?;
-    if kind != kind::SOA && !rest.is_empty() {
+    if !has_rest && !rest.is_empty() {
         return Err(ReplyError::Truncated);
     }
     data.extend_from_slice(rest);

@@ -38,7 +38,11 @@ fn noise_is_answered_with_errors_or_not_at_all() {
     let mut answer = question(HELLO, kind::A);
     answer[2] |= 0x80;
     assert_eq!(raw(running.address, &answer, Duration::from_millis(100)), None);
-    assert!(running.resolver.metrics_page("").contains("coredns_panics_total 0"));
+    let page = running.resolver.metrics_page("");
+    assert!(page.contains("coredns_panics_total 0"));
+    for rcode in ["FORMERR", "NOTIMP"] {
+        assert!(page.contains(&format!("rcode=\"{rcode}\",server=\"\"")), "{rcode} is counted: {page}");
+    }
 }
 
 #[test]
