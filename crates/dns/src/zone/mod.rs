@@ -8,6 +8,7 @@ mod config;
 mod entry;
 mod place;
 mod reverse;
+mod targets;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ pub(crate) use entry::label;
 pub use entry::{Endpoints, Entry};
 pub use place::Place;
 pub use reverse::{reverse_address, reverse_zones};
+pub(crate) use targets::Targets;
 
 #[derive(Clone, Debug)]
 pub struct Zone {
