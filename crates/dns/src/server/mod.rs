@@ -60,11 +60,9 @@ impl Server {
         let tcp = Tcp::new(resolver.metrics.evicted_connections.clone());
         for address in &listen.addresses {
             let failed = |source| ServerError::Open { address: *address, source };
-            let listener = open::tcp(*address, listen.is_shared).map_err(failed)?;
-            // With port 0 the kernel assigns a port, which both protocols must share.
+            let (listener, sockets) = open::both(*address, listen).map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();
-            for socket in sockets.map_err(failed)? {
+            for socket in sockets {
                 let thread = udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone());
                 server.threads.push(thread.map_err(ServerError::Thread)?);
             }
