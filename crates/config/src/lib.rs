@@ -26,7 +26,7 @@ mod value;
 mod yaml;
 
 pub use arguments::{Given, KubeProxyFlags, TrafficFlags, normalised};
-pub use dns::{CacheDocument, DnsDocument, from_corefile};
+pub use dns::{AclDocument, AclRuleDocument, CacheDocument, DnsDocument, from_corefile};
 pub use document::Document;
 pub use fields::{FIELDS, Field, Use};
 pub use flag::{Flag, Target};

@@ -4,6 +4,7 @@
 //! them. Around it, [`Resolver`] forwards queries for other names to upstream servers, and [`Server`] listens.
 #![forbid(unsafe_code)]
 
+mod acl;
 pub mod answer;
 mod cache;
 pub mod environment;
@@ -19,10 +20,11 @@ mod server;
 pub mod wire;
 pub mod zone;
 
-pub use cache::{Cache, CacheConfig, Hit, Key};
+pub use acl::{Acl, AclAction, AclRule};
+pub use cache::{Cache, CacheConfig, CacheSizes, Hit, Key};
 pub use forward::{ForwardConfig, ForwardError, Forwarder, Policy, RouteConfig};
 pub use hosts::Hosts;
 pub use limit::RateLimit;
 pub use published::Published;
-pub use resolve::{Autopath, Client, Config, Handled, Resolver, ThreadState};
+pub use resolve::{Autopath, Client, Config, Deferred, Handled, Resolver, ThreadState};
 pub use server::{Listen, Server, ServerError};

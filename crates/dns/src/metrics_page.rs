@@ -141,11 +141,17 @@ impl Page {
 
     fn counters(&mut self, resolver: &Resolver) {
         let metrics = &resolver.metrics;
-        let (positive, negative) = resolver.cache.sizes();
+        let sizes = resolver.cache.sizes();
         let labels = format!("server=\"{}\",view=\"\",zones=\".\"", self.server);
-        self.family("coredns_cache_entries", "gauge", "Entries of the cache.");
-        for (kind, size) in [("success", positive), ("denial", negative)] {
-            self.line(format_args!("coredns_cache_entries{{{labels},type=\"{kind}\"}} {size}"));
+        for (name, kind, help, values) in [
+            ("coredns_cache_entries", "gauge", "Entries of the cache.", sizes.entries.map(|size| size as u64)),
+            ("portolan_dns_cache_bytes", "gauge", "Memory of the cache.", sizes.octets.map(|size| size as u64)),
+            ("coredns_cache_evictions_total", "counter", "Entries that made room for others.", sizes.evicted),
+        ] {
+            self.family(name, kind, help);
+            for (kind, value) in ["success", "denial"].iter().zip(values) {
+                self.line(format_args!("{name}{{{labels},type=\"{kind}\"}} {value}"));
+            }
         }
         let (hits, misses) = (read(&metrics.cache_hits), read(&metrics.cache_misses));
         for (name, help, value) in [
@@ -164,10 +170,21 @@ impl Page {
             ),
             ("coredns_panics_total", "Queries that ended in a panic.", read(&metrics.panics)),
             ("portolan_dns_rate_limited_total", "Queries over the rate limit of their client.", read(&metrics.limited)),
+            (
+                "portolan_dns_evicted_connections_total",
+                "TCP connections that were closed to make room for others.",
+                read(&metrics.evicted_connections),
+            ),
+            (
+                "portolan_dns_shed_total",
+                "Queries of busy clients, dropped while the server was behind.",
+                read(&metrics.shed),
+            ),
         ] {
             self.family(name, "counter", help);
             match name {
-                "coredns_panics_total" | "portolan_dns_rate_limited_total" => self.line(format_args!("{name} {value}")),
+                "coredns_panics_total" => self.line(format_args!("{name} {value}")),
+                _ if name.starts_with("portolan_dns_") => self.line(format_args!("{name} {value}")),
                 "coredns_autopath_success_total" => {
                     let server = self.server.clone();
                     self.line(format_args!("{name}{{server=\"{server}\"}} {value}"));
@@ -184,8 +201,13 @@ impl Page {
             "counter",
             "Queries refused because of max_concurrent.",
         );
-        let rejected = read(&forwarder.counts.rejected);
+        let rejected = read(&resolver.metrics.rejected);
         self.line(format_args!("coredns_forward_max_concurrent_rejects_total {rejected}"));
+        let name = "portolan_dns_client_share_rejects_total";
+        self.family(name, "counter", "Queries refused because their client holds its share of max_concurrent.");
+        self.line(format_args!("{name} {}", read(&resolver.metrics.over_share)));
+        self.family("portolan_dns_waiting_queries", "gauge", "Queries that wait for an upstream.");
+        self.line(format_args!("portolan_dns_waiting_queries {}", resolver.waiting.count()));
         self.family(
             "coredns_proxy_healthcheck_failures_total",
             "counter",

@@ -85,7 +85,7 @@ fn message(piece: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message
 }
 
-fn local_address(message: &libc::msghdr) -> Option<LocalAddress> {
+pub(crate) fn local_address(message: &libc::msghdr) -> Option<LocalAddress> {
     // SAFETY: the kernel has written the control messages; each header and its content lie in the buffer.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
@@ -149,7 +149,7 @@ fn write_control<T>(message: &libc::msghdr, level: libc::c_int, kind: libc::c_in
     }
 }
 
-fn socket_address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+pub(crate) fn socket_address(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let name = &raw const *name;
     // SAFETY: the family says which of the two the storage holds, and it is large enough for both.
     unsafe {

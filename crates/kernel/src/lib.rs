@@ -4,6 +4,7 @@ pub mod accounting;
 pub mod addresses;
 pub mod conntrack;
 pub mod datagram;
+pub mod datagram_batch;
 mod error;
 pub mod ipset;
 pub mod ipvs;

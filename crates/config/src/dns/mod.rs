@@ -2,8 +2,11 @@
 //!
 //! Both are read into a [`DnsDocument`]: plain values that are validated later.
 
+mod acl;
+mod block;
 mod corefile;
 mod directive;
+mod forward;
 mod plugins;
 
 use std::collections::BTreeMap;
@@ -11,6 +14,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+pub use acl::{AclDocument, AclRuleDocument};
 pub use corefile::from_corefile;
 
 /// Every field is optional; defaults are applied where the values are used.
@@ -26,6 +30,11 @@ pub struct DnsDocument {
     pub ignore_empty_service: bool,
     /// Whether PTR queries are answered.
     pub reverse: Option<bool>,
+    /// The reverse zones in which they are; both, if there are none.
+    pub reverse_zones: Vec<String>,
+    /// The namespaces whose names are served; all, if there are none.
+    pub namespaces: Vec<String>,
+    pub acl: Vec<AclDocument>,
     /// Whether unknown names of the cluster domain are forwarded upstream.
     pub pass_unknown_names: bool,
     /// The same for addresses.
@@ -36,6 +45,7 @@ pub struct DnsDocument {
     pub upstream_policy: Option<String>,
     pub force_tcp: bool,
     pub max_concurrent: Option<usize>,
+    /// Without servers, names below the domain are not forwarded.
     pub stub_domains: BTreeMap<String, Vec<String>>,
     pub cache: CacheDocument,
     /// Lines in the format of `/etc/hosts`.
@@ -58,7 +68,12 @@ pub struct DnsDocument {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CacheDocument {
+    /// Answers with records.
     pub entries: Option<usize>,
+    /// Negative answers.
+    pub negative_entries: Option<usize>,
+    /// The memory of all answers.
+    pub max_bytes: Option<usize>,
     pub max_ttl: Option<u64>,
     pub max_negative_ttl: Option<u64>,
     pub min_ttl: Option<u64>,

@@ -14,15 +14,15 @@ impl Question<'_> {
             Place::Service(entry) if entry.is_headless() => self.rotate(entry, builder),
             Place::Service(entry) => self.all(entry.service.cluster_ips.iter().copied(), builder),
             Place::Port { entry, port, protocol } if entry.is_headless() => {
-                let has_port = |slice: &portolan_model::Slice| {
-                    slice.ports.iter().any(|it| it.name.as_bytes() == *port && it.protocol == *protocol)
-                };
-                let there = entry.ready().filter(|(slice, _)| has_port(slice));
-                self.all(unique(there.map(|(_, endpoint)| endpoint.address)), builder);
+                let targets = entry.targets();
+                let labels = targets.of_port(port, *protocol).into_iter().flat_map(unique_labels);
+                self.all(labels.flat_map(|label| targets.addresses_of(label)), builder);
             }
             Place::Port { entry, .. } => self.all(entry.service.cluster_ips.iter().copied(), builder),
             Place::Endpoint { entry, label } => {
-                self.all(unique(entry.named(label).map(|(_, endpoint)| endpoint.address)), builder);
+                let targets = entry.targets();
+                let found = targets.find(label).into_iter();
+                self.all(found.flat_map(|label| targets.addresses_of(label)), builder);
             }
             Place::Pod(address) => self.all([*address], builder),
             Place::Server => self.all(self.zone.config().own_addresses.iter().copied(), builder),
@@ -65,10 +65,7 @@ fn rotated<T>(items: &[T], turn: u32) -> impl Iterator<Item = &T> {
     after.iter().chain(before)
 }
 
-/// Sorted, without duplicates.
-pub(super) fn unique<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut items: Vec<T> = items.collect();
-    items.sort_unstable();
-    items.dedup();
-    items
+/// Each label of sorted targets once.
+pub(super) fn unique_labels(ports: &[(u32, u16)]) -> impl Iterator<Item = u32> {
+    ports.chunk_by(|one, next| one.0 == next.0).filter_map(|chunk| chunk.first()).map(|(label, _)| *label)
 }

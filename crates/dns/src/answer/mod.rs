@@ -78,7 +78,7 @@ impl Question<'_> {
         match place {
             Place::Service(entry) => self.is_reachable(entry),
             Place::Port { entry, port, protocol } => self.is_reachable(entry) && entry.has_port(port, *protocol),
-            Place::Endpoint { entry, label } => entry.named(label).next().is_some(),
+            Place::Endpoint { entry, label } => entry.targets().find(label).is_some(),
             _ => true,
         }
     }

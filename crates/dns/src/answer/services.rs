@@ -2,72 +2,70 @@
 
 use std::net::IpAddr;
 
-use portolan_model::{Protocol, Slice, SliceEndpoint};
+use portolan_model::{Protocol, ServicePort};
 
 use super::Question;
-use super::addresses::unique;
+use super::addresses::unique_labels;
 use crate::wire::{Builder, Data, Name, Section, kind};
-use crate::zone::{Entry, Place, label};
+use crate::zone::{Entry, Place, Targets};
 
 /// The sum of all weights; a client selects a target in proportion to its weight.
 const WEIGHTS: usize = 100;
 
-/// The ports that the query asks for.
-enum Wanted<'a> {
-    All,
-    One(&'a [u8], Protocol),
-}
-
-impl Wanted<'_> {
-    fn includes(&self, name: &str, protocol: Protocol) -> bool {
-        match self {
-            Self::All => true,
-            Self::One(wanted, same) => name.as_bytes().eq_ignore_ascii_case(wanted) && protocol == *same,
-        }
-    }
-}
-
-/// A port of an endpoint, which has a label, or of the Service itself.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Target {
-    label: Option<String>,
-    port: u16,
-}
-
-/// The answers, and the records of the additional section.
-#[derive(Default)]
-struct Targets {
-    ports: Vec<Target>,
-    addresses: Vec<(Option<String>, IpAddr)>,
-}
-
 impl Question<'_> {
     pub(super) fn services(&self, place: &Place<'_>, builder: &mut Builder<'_>) {
-        let (entry, targets) = match place {
-            Place::Service(entry) => (entry, targets(entry, &Wanted::All)),
-            Place::Port { entry, port, protocol } => (entry, targets(entry, &Wanted::One(port, *protocol))),
-            Place::Endpoint { entry, label } => (entry, of_endpoints(entry.named(label), &Wanted::All)),
-            _ => return,
-        };
-        self.write(entry, targets, builder);
+        match place {
+            Place::Service(entry) if entry.is_headless() => self.endpoints(entry, entry.targets().all(), builder),
+            Place::Port { entry, port, protocol } if entry.is_headless() => {
+                let ports = entry.targets().of_port(port, *protocol).unwrap_or_default();
+                self.endpoints(entry, ports, builder);
+            }
+            Place::Endpoint { entry, label } => {
+                let targets = entry.targets();
+                let ports = targets.find(label).map_or(&[][..], |label| targets.ports_of(label));
+                self.endpoints(entry, ports, builder);
+            }
+            Place::Service(entry) => self.service(entry, |_| true, builder),
+            Place::Port { entry, port, protocol } => self.service(entry, |it| has_name(it, port, *protocol), builder),
+            _ => {}
+        }
     }
 
-    fn write(&self, entry: &Entry, targets: Targets, builder: &mut Builder<'_>) {
-        let ports = unique(targets.ports.into_iter());
-        let weight = (WEIGHTS / ports.len().max(1)).max(1) as u16;
-        for target in &ports {
-            let Some(name) = self.target(entry, target.label.as_deref()) else { continue };
-            let data = Data::Service { weight, port: target.port, target: name.as_bytes() };
-            if !self.record(kind::SRV, self.zone.config().ttl, data, builder) {
+    /// Ports of endpoints, and their addresses: as many as fit.
+    fn endpoints(&self, entry: &Entry, ports: &[(u32, u16)], builder: &mut Builder<'_>) {
+        let targets: &Targets = entry.targets();
+        let weight = weight_of(ports.len());
+        for (label, port) in ports {
+            let Some(name) = self.target(entry, Some(targets.label(*label))) else { continue };
+            if !self.service_record(weight, *port, &name, builder) {
                 return;
             }
         }
-        for (label, address) in unique(targets.addresses.into_iter()) {
-            let Some(name) = self.target(entry, label.as_deref()) else { continue };
-            if !self.additional(&name, address, builder) {
+        for label in unique_labels(ports) {
+            let Some(name) = self.target(entry, Some(targets.label(label))) else { continue };
+            if !targets.addresses_of(label).all(|address| self.additional(&name, address, builder)) {
                 return;
             }
         }
+    }
+
+    /// Ports of the Service itself, and its ClusterIPs.
+    fn service(&self, entry: &Entry, is_wanted: impl Fn(&ServicePort) -> bool, builder: &mut Builder<'_>) {
+        let Some(name) = self.target(entry, None) else { return };
+        let mut ports: Vec<u16> = entry.service.ports.iter().filter(|it| is_wanted(it)).map(|it| it.port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        for port in &ports {
+            self.service_record(weight_of(ports.len()), *port, &name, builder);
+        }
+        for address in entry.service.cluster_ips.iter().filter(|_| !ports.is_empty()) {
+            self.additional(&name, *address, builder);
+        }
+    }
+
+    fn service_record(&self, weight: u16, port: u16, name: &Name, builder: &mut Builder<'_>) -> bool {
+        let data = Data::Service { weight, port, target: name.as_bytes() };
+        self.record(kind::SRV, self.zone.config().ttl, data, builder)
     }
 
     fn target(&self, entry: &Entry, label: Option<&str>) -> Option<Name> {
@@ -87,26 +85,10 @@ impl Question<'_> {
     }
 }
 
-fn targets(entry: &Entry, wanted: &Wanted<'_>) -> Targets {
-    if entry.is_headless() {
-        return of_endpoints(entry.ready(), wanted);
-    }
-    let ports = entry.service.ports.iter().filter(|port| wanted.includes(&port.name, port.protocol));
-    let ports: Vec<Target> = ports.map(|port| Target { label: None, port: port.port }).collect();
-    let addresses = entry.service.cluster_ips.iter().filter(|_| !ports.is_empty());
-    let addresses = addresses.map(|address| (None, *address)).collect();
-    Targets { ports, addresses }
+fn weight_of(targets: usize) -> u16 {
+    (WEIGHTS / targets.max(1)).max(1) as u16
 }
 
-fn of_endpoints<'a>(endpoints: impl Iterator<Item = (&'a Slice, &'a SliceEndpoint)>, wanted: &Wanted<'_>) -> Targets {
-    let mut targets = Targets::default();
-    for (slice, endpoint) in endpoints {
-        let ports = slice.ports.iter().filter(|port| wanted.includes(&port.name, port.protocol));
-        let before = targets.ports.len();
-        targets.ports.extend(ports.map(|port| Target { label: Some(label(endpoint)), port: port.port }));
-        if targets.ports.len() > before {
-            targets.addresses.push((Some(label(endpoint)), endpoint.address));
-        }
-    }
-    targets
+fn has_name(port: &ServicePort, name: &[u8], protocol: Protocol) -> bool {
+    port.name.as_bytes().eq_ignore_ascii_case(name) && port.protocol == protocol
 }

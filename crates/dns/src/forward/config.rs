@@ -10,7 +10,7 @@ use crate::wire::Name;
 pub struct ForwardConfig {
     /// The longest matching suffix wins; the root matches every name.
     pub routes: Vec<RouteConfig>,
-    /// The number of concurrent queries; more are refused.
+    /// The number of client queries that wait for an upstream; more are refused. One client holds half at most.
     pub max_concurrent: usize,
     /// The time for one query, over all upstreams.
     pub deadline: Duration,
@@ -25,6 +25,7 @@ pub struct ForwardConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteConfig {
     pub suffix: Name,
+    /// Without any, the names are not forwarded.
     pub upstreams: Vec<SocketAddr>,
     pub policy: Policy,
     /// Use TCP from the start.

@@ -8,19 +8,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
+
 use crate::cache::Key;
 use crate::random::Turns;
 use crate::wire::{Name, Rcode, Reply};
 
+use exchange::Exchange;
 use upstream::{ForwardCounts, Upstream};
 
 pub use config::{ForwardConfig, Policy, RouteConfig};
+
+/// Concurrent TCP connections to upstreams. Each may hold a message of 64 KiB and its records, so that this bounds their
+/// memory; a query waits for its turn within the time of its upstream.
+const MAX_TCP: usize = 64;
 
 #[derive(Debug)]
 pub struct Forwarder {
     config: ForwardConfig,
     routes: Vec<Route>,
-    pending: AtomicUsize,
+    tcp: Semaphore,
     pub(crate) counts: ForwardCounts,
 }
 
@@ -36,34 +43,25 @@ struct Route {
 pub enum ForwardError {
     #[error("no upstream is configured for this name")]
     NoRoute,
-    #[error("too many concurrent queries")]
-    Busy,
     #[error("no upstream answered: {0}")]
     Failed(String),
-}
-
-/// One query in flight.
-struct Pending<'a>(&'a AtomicUsize);
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Forwarder {
     pub fn new(config: ForwardConfig) -> Self {
         let mut routes: Vec<Route> = config.routes.iter().map(Route::new).collect();
         routes.sort_by_key(|route| std::cmp::Reverse(route.config.suffix.as_bytes().len()));
-        Self { config, routes, pending: AtomicUsize::new(0), counts: ForwardCounts::default() }
+        Self { config, routes, tcp: Semaphore::new(MAX_TCP), counts: ForwardCounts::default() }
     }
 
     pub fn has_route(&self, name: &Name) -> bool {
         self.route(name).is_some()
     }
 
+    /// The longest suffix decides; without upstreams, its names are not forwarded.
     fn route(&self, name: &Name) -> Option<&Route> {
-        self.routes.iter().find(|route| name.is_within(&route.config.suffix) && !route.upstreams.is_empty())
+        let found = self.routes.iter().find(|route| name.is_within(&route.config.suffix));
+        found.filter(|route| !route.upstreams.is_empty())
     }
 
     /// Whether all upstreams of the name are down.
@@ -72,43 +70,38 @@ impl Forwarder {
         self.route(name).is_none_or(|route| route.upstreams.iter().all(is_down))
     }
 
-    /// Tries one upstream after the other until one answers or the deadline passes. Only a failure leads to the next
-    /// upstream: NXDOMAIN is an answer.
+    /// Tries one upstream after the other until one answers or the deadline passes. NXDOMAIN is an answer; if there is
+    /// none, the last error of an upstream is returned.
     pub async fn query(&self, key: &Key) -> Result<Reply, ForwardError> {
         let route = self.route(&key.name).ok_or(ForwardError::NoRoute)?;
-        let pending = self.pending.fetch_add(1, Ordering::Relaxed);
-        let _pending = Pending(&self.pending);
-        if pending >= self.config.max_concurrent {
-            self.counts.rejected.fetch_add(1, Ordering::Relaxed);
-            return Err(ForwardError::Busy);
-        }
         let query = self.query_in_turn(route, key);
         let late = |_| ForwardError::Failed(format!("timeout after {:?}", self.config.deadline));
         tokio::time::timeout(self.config.deadline, query).await.map_err(late)?
     }
 
     async fn query_in_turn(&self, route: &Route, key: &Key) -> Result<Reply, ForwardError> {
-        let mut failure = ForwardError::NoRoute;
+        let mut failure = Err(ForwardError::NoRoute);
         for upstream in route.in_turn(self.config.max_fails) {
+            let Self { config, tcp, .. } = self;
+            let exchange = Exchange { server: upstream.address, key, force_tcp: upstream.force_tcp, config, tcp };
             let start = Instant::now();
-            let outcome = exchange::query(upstream.address, key, route.config.force_tcp, &self.config).await;
+            let outcome = exchange.run().await;
             self.counts.observe(upstream, outcome.as_ref().ok(), start.elapsed());
             match outcome {
-                Ok(reply) if reply.rcode() == Rcode::SERVER_FAILURE && route.upstreams.len() > 1 => {
-                    upstream.answered();
-                    failure = ForwardError::Failed(format!("{} answered with an error", upstream.address));
-                }
                 Ok(reply) => {
                     upstream.answered();
-                    return Ok(reply);
+                    if is_answer(&reply) {
+                        return Ok(reply);
+                    }
+                    failure = Ok(reply);
                 }
                 Err(error) => {
-                    failure = ForwardError::Failed(format!("{}: {error}", upstream.address));
                     self.note_failure(upstream);
+                    failure = failure.or(Err(ForwardError::Failed(format!("{}: {error}", upstream.address))));
                 }
             }
         }
-        Err(failure)
+        failure
     }
 
     /// An upstream with repeated failures is probed in the background until it answers.
@@ -124,9 +117,15 @@ impl Forwarder {
     }
 }
 
+/// With another code the upstream does not serve the name at all, and the next one may.
+fn is_answer(reply: &Reply) -> bool {
+    matches!(reply.rcode(), Rcode::NO_ERROR | Rcode::NX_DOMAIN)
+}
+
 impl Route {
     fn new(config: &RouteConfig) -> Self {
-        let upstreams = config.upstreams.iter().map(|address| Arc::new(Upstream::new(*address))).collect();
+        let upstreams =
+            config.upstreams.iter().map(|address| Arc::new(Upstream::new(*address, config.force_tcp))).collect();
         Self { config: config.clone(), upstreams, next: AtomicUsize::new(0) }
     }
 

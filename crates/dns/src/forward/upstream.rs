@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::config::ForwardConfig;
-use super::exchange;
+use super::exchange::Exchange;
 use crate::cache::Key;
 use crate::metrics::Histogram;
 use crate::wire::{Name, Reply, kind};
@@ -18,14 +20,16 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
+    /// Use TCP from the start, for probes, too: the server may not answer over UDP at all.
+    pub(crate) force_tcp: bool,
     /// Consecutive failures.
     failures: AtomicU32,
     pub(crate) failed_probes: AtomicU64,
 }
 
 impl Upstream {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, failures: AtomicU32::new(0), failed_probes: AtomicU64::new(0) }
+    pub(crate) fn new(address: SocketAddr, force_tcp: bool) -> Self {
+        Self { address, force_tcp, failures: AtomicU32::new(0), failed_probes: AtomicU64::new(0) }
     }
 
     pub(crate) fn is_down(&self, max_fails: u32) -> bool {
@@ -43,10 +47,13 @@ impl Upstream {
 
     /// Any answer to a query for the root is a success. A successful client query ends the probes, too.
     pub(crate) async fn probe_until_up(self: Arc<Self>, config: ForwardConfig) {
-        let question = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
+        let key = Key { name: Name::ROOT, kind: kind::NS, wants_dnssec: false, unchecked: false };
+        let tcp = Semaphore::new(1);
         while self.is_down(config.max_fails) {
             tokio::time::sleep(PROBE_INTERVAL).await;
-            match exchange::query(self.address, &question, false, &config).await {
+            let Self { address, force_tcp, .. } = *self;
+            let probe = Exchange { server: address, key: &key, force_tcp, config: &config, tcp: &tcp };
+            match probe.run().await {
                 Ok(_) => self.answered(),
                 Err(_) => _ = self.failed_probes.fetch_add(1, Ordering::Relaxed),
             }
@@ -58,7 +65,6 @@ impl Upstream {
 /// Metrics of the upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardCounts {
-    pub(crate) rejected: AtomicU64,
     pub(crate) durations: Mutex<BTreeMap<(String, String), Histogram>>,
 }
 

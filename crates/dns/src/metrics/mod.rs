@@ -18,6 +18,12 @@ pub(crate) struct Metrics {
     pub(crate) served_stale: AtomicU64,
     pub(crate) autopath: AtomicU64,
     pub(crate) limited: AtomicU64,
+    /// Queries refused because too many wait for an upstream: in total, or of their client.
+    pub(crate) rejected: AtomicU64,
+    pub(crate) over_share: AtomicU64,
+    /// Queries dropped unread because a thread was behind.
+    pub(crate) shed: AtomicU64,
+    pub(crate) evicted_connections: Arc<AtomicU64>,
     pub(crate) panics: AtomicU64,
 }
 

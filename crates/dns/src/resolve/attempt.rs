@@ -10,7 +10,7 @@ use crate::cache::{Cache, Hit, Key};
 use crate::forward::Forwarder;
 use crate::metrics::{Metrics, count};
 use crate::wire::{Builder, Name, Query, Rcode, Section, flag};
-use crate::zone::{Zone, reverse_zones};
+use crate::zone::Zone;
 
 pub(super) enum Step {
     Done(Rcode),
@@ -69,7 +69,7 @@ impl Attempt<'_> {
     /// Before the first sync, a name in our zones may well exist: the answer is SERVFAIL, not NXDOMAIN.
     fn before_the_first_sync(&self, mut builder: Builder<'_>) -> Step {
         let config = &self.config.zone;
-        let mut own = config.zones.iter().chain(reverse_zones().into_iter().filter(|_| config.serves_reverse));
+        let mut own = config.zones.iter().chain(&config.reverse_zones);
         if own.any(|zone| self.query.name.is_within(zone)) {
             builder.rcode(Rcode::SERVER_FAILURE);
             return done(builder);
@@ -115,7 +115,7 @@ impl Attempt<'_> {
     pub(super) fn write(&self, hit: &Hit, builder: &mut Builder<'_>) {
         let authentic = hit.reply.flags & flag::AUTHENTIC;
         builder.rcode(hit.reply.rcode()).set(if self.query.wants_dnssec() { authentic } else { 0 });
-        hit.reply.write(builder, hit.age);
+        hit.reply.write(builder, hit.age, hit.is_stale);
     }
 
     /// An upstream answer for this query, or a cached one.
@@ -125,6 +125,9 @@ impl Attempt<'_> {
         }
         let hit = self.cache.get(&key(self.query, *name), self.now);
         count(if hit.is_some() { &self.metrics.cache_hits } else { &self.metrics.cache_misses });
+        if hit.as_ref().is_some_and(|hit| hit.is_stale) {
+            count(&self.metrics.served_stale);
+        }
         hit
     }
 

@@ -1,5 +1,6 @@
 //! The settings of the resolver.
 
+use crate::acl::Acl;
 use crate::cache::CacheConfig;
 use crate::forward::ForwardConfig;
 use crate::hosts::Hosts;
@@ -13,6 +14,7 @@ pub struct Config {
     pub forward: ForwardConfig,
     pub cache: CacheConfig,
     pub hosts: Hosts,
+    pub acl: Vec<Acl>,
     pub autopath: Autopath,
     /// Queries per second that one client may send over UDP.
     pub rate_limit: Option<u32>,

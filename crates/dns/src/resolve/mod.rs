@@ -4,33 +4,37 @@ mod attempt;
 mod autopath;
 mod client;
 mod config;
+mod deferred;
 mod in_flight;
 mod log;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use attempt::{Attempt, Step, key};
-use in_flight::{InFlight, Turn, wait};
+use attempt::{Attempt, Step};
+use in_flight::InFlight;
 use log::QueryLog;
+use waiting::{Refusal, Waiting};
 
-use crate::cache::{Cache, Hit, Key};
-use crate::forward::{ForwardError, Forwarder};
+use crate::acl::{self, AclAction};
+use crate::cache::{Cache, Hit};
+use crate::forward::Forwarder;
 use crate::limit::RateLimit;
 use crate::metrics::{Counts, Metrics, Request, ZoneKind, count};
 use crate::published::{Published, Reader};
 use crate::random::Turns;
-use crate::wire::{Builder, Name, Query, Rcode, Reply, Unanswerable, flag, kind};
+use crate::wire::{Builder, Name, Query, Rcode, Unanswerable, flag, kind};
 use crate::zone::reverse_zones;
 
 pub use client::Client;
 pub use config::{Autopath, Config};
+pub use deferred::Deferred;
+pub(crate) use deferred::PanicGuard;
 
 /// The largest UDP response: what passes every network without fragmentation.
 const UDP_LIMIT: usize = 1232;
 const TCP_LIMIT: usize = u16::MAX as usize;
-/// The upstream queries that one client query may cause.
-const MAX_UPSTREAM_QUERIES: usize = 12;
 
 pub struct Resolver {
     config: Config,
@@ -39,8 +43,9 @@ pub struct Resolver {
     pub(crate) forwarder: Option<Forwarder>,
     limit: Option<RateLimit>,
     pub(crate) metrics: Metrics,
-    waiting: Arc<Counts>,
-    in_flight: InFlight,
+    task_counts: Arc<Counts>,
+    pub(crate) waiting: Arc<Waiting>,
+    in_flight: Arc<InFlight>,
 }
 
 /// The result of handling a message.
@@ -49,8 +54,8 @@ pub enum Handled {
     Answered,
     /// The message gets no response.
     Ignored,
-    /// An upstream must answer first: [`Resolver::finish`].
-    Deferred,
+    /// An upstream must answer first: [`Resolver::gather`].
+    Deferred(Box<Deferred>),
 }
 
 /// The state of one thread.
@@ -68,8 +73,9 @@ impl Resolver {
             cache: Cache::new(config.cache.clone()),
             limit: config.rate_limit.map(|limit| RateLimit::new(limit, Instant::now())),
             published: Arc::default(),
-            waiting: metrics.counts(),
-            in_flight: InFlight::default(),
+            task_counts: metrics.counts(),
+            waiting: Arc::new(Waiting::new(config.forward.max_concurrent)),
+            in_flight: Arc::default(),
             metrics,
             forwarder,
             config,
@@ -86,10 +92,11 @@ impl Resolver {
 
     /// The state of an asynchronous task. All tasks share one set of counters.
     pub fn task_state(&self) -> ThreadState {
-        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts: self.waiting.clone() }
+        let counts = self.task_counts.clone();
+        ThreadState { reader: Reader::new(self.published.clone()), turns: Turns::new(), counts }
     }
 
-    /// Answers a message if no upstream is needed.
+    /// Answers a message if no upstream is needed. A query that must wait is admitted here, before it costs anything.
     pub fn handle(&self, state: &mut ThreadState, message: &[u8], client: Client, out: &mut Vec<u8>) -> Handled {
         let start = Instant::now();
         let query = match Query::parse(message) {
@@ -97,38 +104,54 @@ impl Resolver {
             Err(Unanswerable::Ignored) => return Handled::Ignored,
             Err(Unanswerable::Error { id, flags, rcode }) => {
                 Builder::error(id, flags, rcode, out);
+                self.note_invalid(state, message, client, rcode, out.len(), start);
                 return Handled::Answered;
             }
         };
         if self.is_over_limit(&query, client, start, state, out) {
             return if out.is_empty() { Handled::Ignored } else { Handled::Answered };
         }
-        match self.attempt(state, &query, client, &[], start, out) {
-            Step::Forward(_) => Handled::Deferred,
-            Step::Done(rcode) => {
-                self.note(state, &query, client, rcode, out.len(), start);
-                Handled::Answered
-            }
+        if let Some(denied) = self.denied(state, &query, client, start, out) {
+            return denied;
         }
+        let rcode = match self.attempt(state, &query, client, &[], start, out) {
+            Step::Done(rcode) => rcode,
+            Step::Forward(_) => match self.waiting.admit(client.address.ip()) {
+                Ok(slot) => return Handled::Deferred(Box::new(Deferred::new(message, client, slot, start))),
+                Err(refusal) => self.overflow(&query, refusal, out),
+            },
+        };
+        self.note(state, &query, client, rcode, out.len(), start);
+        Handled::Answered
     }
 
-    /// Answers a message that needs an upstream.
-    pub async fn finish(&self, state: &mut ThreadState, message: &[u8], client: Client) -> Vec<u8> {
-        let start = Instant::now();
-        let (mut known, mut out) = (Vec::new(), Vec::new());
-        let Ok(query) = Query::parse(message) else { return out };
-        for _ in 0..MAX_UPSTREAM_QUERIES {
-            match self.attempt(state, &query, client, &known, start, &mut out) {
-                Step::Done(rcode) => {
-                    self.note(state, &query, client, rcode, out.len(), start);
-                    return out;
-                }
-                Step::Forward(name) => known.push((*name, self.forward(&key(&query, *name)).await)),
-            }
-        }
-        refuse(&query, Rcode::SERVER_FAILURE, &mut out);
-        self.note(state, &query, client, Rcode::SERVER_FAILURE, out.len(), start);
-        out
+    /// What the access control lists withhold.
+    fn denied(
+        &self,
+        state: &ThreadState,
+        query: &Query<'_>,
+        client: Client,
+        start: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<Handled> {
+        let rcode = match acl::decide(&self.config.acl, &query.name, query.kind, client.address.ip()) {
+            AclAction::Allow => return None,
+            AclAction::Drop => return Some(Handled::Ignored),
+            AclAction::Block => Rcode::REFUSED,
+            AclAction::Filter => Rcode::NO_ERROR,
+        };
+        refuse(query, rcode, out);
+        self.note(state, query, client, rcode, out.len(), start);
+        Some(Handled::Answered)
+    }
+
+    /// CoreDNS refuses queries above `max_concurrent`, too: a client tries its next server at once.
+    fn overflow(&self, query: &Query<'_>, refusal: Refusal, out: &mut Vec<u8>) -> Rcode {
+        count(match refusal {
+            Refusal::Full => &self.metrics.rejected,
+            Refusal::Share => &self.metrics.over_share,
+        });
+        refuse(query, Rcode::REFUSED, out)
     }
 
     fn attempt(
@@ -150,45 +173,6 @@ impl Resolver {
         let Self { config, forwarder, cache, metrics, .. } = self;
         let forwarder = forwarder.as_ref();
         Attempt { config, forwarder, cache, metrics, zone, query, client, known, now, turn, limit }.answer(out)
-    }
-
-    async fn forward(&self, key: &Key) -> Hit {
-        match self.in_flight.join(*key) {
-            Turn::Wait(answer) => wait(answer).await.unwrap_or_else(|| failure(Rcode::SERVER_FAILURE)),
-            Turn::Lead(leader) => {
-                let hit = self.query_upstream(key).await;
-                leader.publish(hit.clone());
-                hit
-            }
-        }
-    }
-
-    /// The upstream answer, or a stale one if no upstream answers, or SERVFAIL.
-    async fn query_upstream(&self, key: &Key) -> Hit {
-        let Some(forwarder) = &self.forwarder else { return failure(Rcode::REFUSED) };
-        let now = Instant::now();
-        if forwarder.is_down(&key.name)
-            && let Some(hit) = self.stale(key, now)
-        {
-            return hit;
-        }
-        match forwarder.query(key).await {
-            Ok(reply) => {
-                let reply = Arc::new(reply);
-                self.cache.put(*key, &reply, Instant::now());
-                Hit { reply, age: 0 }
-            }
-            Err(error) => self.stale(key, now).unwrap_or_else(|| {
-                tracing::debug!("{} {}: {error}", key.name, kind::name(key.kind));
-                failure(if error == ForwardError::Busy { Rcode::REFUSED } else { Rcode::SERVER_FAILURE })
-            }),
-        }
-    }
-
-    fn stale(&self, key: &Key, now: Instant) -> Option<Hit> {
-        let hit = self.cache.stale(key, now)?;
-        count(&self.metrics.served_stale);
-        Some(hit)
     }
 
     /// Every second response over the limit is truncated, which asks for TCP: a client with a spoofed address cannot
@@ -231,9 +215,30 @@ impl Resolver {
         }
     }
 
+    /// Invalid and unsupported messages are counted, too.
+    fn note_invalid(
+        &self,
+        state: &ThreadState,
+        message: &[u8],
+        client: Client,
+        rcode: Rcode,
+        size: usize,
+        start: Instant,
+    ) {
+        let is_ipv6 = client.address.is_ipv6();
+        let (zone, kind, wants_dnssec) = (ZoneKind::Other, 0, false);
+        let request = Request { zone, is_tcp: client.is_tcp, is_ipv6, kind, wants_dnssec, size: message.len() };
+        state.counts.answered(&request, rcode, size, start.elapsed());
+    }
+
     pub(crate) fn note_panic(&self, message: &[u8]) {
         count(&self.metrics.panics);
         tracing::error!("a query caused a panic, which is a bug: {message:02x?}");
+    }
+
+    /// A query was dropped because the server is behind.
+    pub(crate) fn note_shed(&self) {
+        count(&self.metrics.shed);
     }
 
     fn zone_kind(&self, name: &Name) -> ZoneKind {
@@ -245,10 +250,6 @@ impl Resolver {
             ZoneKind::Other
         }
     }
-}
-
-fn failure(rcode: Rcode) -> Hit {
-    Hit { reply: Arc::new(Reply { rcode: rcode.0, ..Reply::default() }), age: 0 }
 }
 
 fn refuse(query: &Query<'_>, rcode: Rcode, out: &mut Vec<u8>) -> Rcode {

@@ -1,5 +1,7 @@
 //! The listeners: UDP on its own threads, TCP on the asynchronous runtime.
 
+mod connection;
+mod connections;
 mod open;
 mod tcp;
 mod udp;
@@ -14,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::resolve::Resolver;
+use tcp::Tcp;
 
 /// The addresses to listen on, and the number of threads for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,17 +56,17 @@ pub struct Server {
 impl Server {
     pub fn start(listen: &Listen, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
         let mut server = Self { addresses: Vec::new(), stop: Arc::default(), threads: Vec::new(), tasks: Vec::new() };
+        open::raise_descriptor_limit();
+        let tcp = Tcp::new(resolver.metrics.evicted_connections.clone());
         for address in &listen.addresses {
             let failed = |source| ServerError::Open { address: *address, source };
-            let listener = open::tcp(*address, listen.is_shared).map_err(failed)?;
-            // With port 0 the kernel assigns a port, which both protocols must share.
+            let (listener, sockets) = open::both(*address, listen).map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
-            let sockets: io::Result<Vec<_>> = (0..listen.threads.max(1)).map(|_| open::udp(address)).collect();
-            for socket in sockets.map_err(failed)? {
+            for socket in sockets {
                 let thread = udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone());
                 server.threads.push(thread.map_err(ServerError::Thread)?);
             }
-            let task = tcp::serve(listener, resolver.clone(), runtime).map_err(failed)?;
+            let task = tcp.serve(listener, resolver.clone(), runtime).map_err(failed)?;
             server.tasks.push(task);
             server.addresses.push(address);
         }

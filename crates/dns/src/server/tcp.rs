@@ -1,77 +1,62 @@
-//! DNS over TCP: any number of queries on one connection, each with a length prefix.
+//! DNS over TCP: accepts connections.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
 
-use crate::resolve::{Client, Handled, Resolver};
+use super::connection::{Connection, MAX_UNREAD};
+use super::connections::Connections;
+use crate::resolve::Resolver;
 
-/// Concurrent connections; more wait in the accept queue.
-const MAX_CONNECTIONS: usize = 1000;
-/// An idle connection is closed after this time.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A connection whose client does not read its responses is closed after this time.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The backoff after an accept error, for example when the process is out of descriptors.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-pub(super) fn serve(listener: TcpListener, resolver: Arc<Resolver>, runtime: &Handle) -> io::Result<AbortHandle> {
-    let _context = runtime.enter();
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    Ok(runtime.spawn(accept_forever(listener, resolver)).abort_handle())
+/// What the connections of all addresses share.
+#[derive(Clone, Debug)]
+pub(super) struct Tcp {
+    connections: Arc<Connections>,
+    unread: Arc<Semaphore>,
 }
 
-async fn accept_forever(listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let Ok(place) = room.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, client)) => {
-                let resolver = resolver.clone();
-                connections.spawn(async move {
-                    _ = serve_connection(stream, client, &resolver).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::debug!("accepting a connection: {error}");
-                tokio::time::sleep(ACCEPT_BACKOFF).await;
-            }
-        }
-        while connections.try_join_next().is_some() {}
+impl Tcp {
+    pub(super) fn new(evicted: Arc<AtomicU64>) -> Self {
+        Self { connections: Arc::new(Connections::new(evicted)), unread: Arc::new(Semaphore::new(MAX_UNREAD)) }
     }
-}
 
-async fn serve_connection(mut stream: TcpStream, address: SocketAddr, resolver: &Resolver) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let client = Client { address, is_tcp: true };
-    let mut state = resolver.task_state();
-    let (mut message, mut answer) = (Vec::new(), Vec::new());
-    loop {
-        timeout(IDLE_TIMEOUT, read(&mut stream, &mut message)).await??;
-        match resolver.handle(&mut state, &message, client, &mut answer) {
-            Handled::Answered => {}
-            Handled::Ignored => return Ok(()),
-            Handled::Deferred => answer = resolver.finish(&mut state, &message, client).await,
-        }
-        let length = (answer.len() as u16).to_be_bytes();
-        let whole = [&length[..], &answer].concat();
-        timeout(WRITE_TIMEOUT, stream.write_all(&whole)).await??;
+    pub(super) fn serve(
+        &self,
+        listener: TcpListener,
+        resolver: Arc<Resolver>,
+        runtime: &Handle,
+    ) -> io::Result<AbortHandle> {
+        let _context = runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        Ok(runtime.spawn(self.clone().accept_forever(listener, resolver)).abort_handle())
     }
-}
 
-async fn read(stream: &mut TcpStream, message: &mut Vec<u8>) -> io::Result<()> {
-    let length = stream.read_u16().await?;
-    message.resize(length.into(), 0);
-    stream.read_exact(message).await?;
-    Ok(())
+    async fn accept_forever(self, listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
+        let mut tasks = JoinSet::new();
+        loop {
+            match listener.accept().await {
+                Ok((stream, client)) => {
+                    let place = self.connections.admit(client.ip());
+                    let (number, unread) = (place.number, self.unread.clone());
+                    let connection = Connection { stream, client, resolver: resolver.clone(), place, unread };
+                    self.connections.attach(number, tasks.spawn(async move { _ = connection.serve().await }));
+                }
+                Err(error) => {
+                    tracing::debug!("accepting a connection: {error}");
+                    self.connections.make_room();
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                }
+            }
+            while tasks.try_join_next().is_some() {}
+        }
+    }
 }

@@ -1,7 +1,10 @@
 //! One thread per socket. Queries for cluster names are answered at once; the rest is handed to the runtime.
+//!
+//! A thread that falls behind drops queries of the clients that send most, before it looks at them: the kernel would
+//! drop those of all clients alike.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,12 +12,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use portolan_kernel::datagram::{self, Received};
+use portolan_kernel::datagram_batch::DatagramBatch;
 use tokio::runtime::Handle;
 
-use crate::resolve::{Client, Handled, Resolver, ThreadState};
+use crate::resolve::{Client, Deferred, Handled, PanicGuard, Resolver, ThreadState};
 
 /// Queries are short; a longer datagram is truncated, and rejected as malformed.
-const MAX_QUERY: usize = 4096;
+const MAX_QUERY: usize = 2048;
+/// Datagrams that are received at once.
+const BATCH: usize = 64;
+/// After so many full batches in a row the queue is nearly full: the thread is behind.
+const BEHIND: usize = 4;
+/// The datagrams of one client in one batch that are served while the thread is behind.
+const SHARE: usize = 4;
 const STACK: usize = 256 * 1024;
 
 pub(super) fn serve(
@@ -42,11 +52,24 @@ impl Worker {
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        let mut buffer = [0; MAX_QUERY];
+        let mut batch = DatagramBatch::<BATCH, MAX_QUERY>::default();
+        let mut full_batches = 0;
         while !stop.load(Ordering::Relaxed) {
             // An error is a receive timeout, or an ICMP error for an earlier response.
-            let Ok(received) = datagram::receive(self.socket.as_fd(), &mut buffer) else { continue };
-            self.handle_safely(&buffer[..received.length], received);
+            let received = batch.receive(self.socket.as_fd()).unwrap_or(0);
+            full_batches = if received == BATCH { full_batches + 1 } else { 0 };
+            self.serve_batch(&batch, received, full_batches > BEHIND);
+        }
+    }
+
+    fn serve_batch(&mut self, batch: &DatagramBatch<BATCH, MAX_QUERY>, received: usize, is_behind: bool) {
+        let mut served: Vec<(IpAddr, usize)> = Vec::new();
+        for (message, received) in (0..received).filter_map(|index| batch.get(index).ok()) {
+            if is_behind && !has_share(&mut served, received.from.ip()) {
+                self.resolver.note_shed();
+                continue;
+            }
+            self.handle_safely(message, received);
         }
     }
 
@@ -63,16 +86,31 @@ impl Worker {
         match self.resolver.handle(&mut self.state, message, client, &mut self.answer) {
             Handled::Answered => send(&self.socket, &self.answer, received),
             Handled::Ignored => {}
-            Handled::Deferred => self.defer(message.to_vec(), client, received),
+            Handled::Deferred(deferred) => self.defer(deferred, received),
         }
     }
 
-    fn defer(&self, message: Vec<u8>, client: Client, received: Received) {
+    fn defer(&self, mut deferred: Box<Deferred>, received: Received) {
         let (socket, resolver) = (self.socket.clone(), self.resolver.clone());
         self.runtime.spawn(async move {
-            let answer = resolver.finish(&mut resolver.task_state(), &message, client).await;
+            let _guard = PanicGuard(resolver.clone());
+            let answer = resolver.finish(&mut deferred).await;
             send(&socket, &answer, received);
         });
+    }
+}
+
+/// Whether the client has had less than its share of this batch.
+fn has_share(served: &mut Vec<(IpAddr, usize)>, client: IpAddr) -> bool {
+    match served.iter_mut().find(|(known, _)| *known == client) {
+        Some((_, count)) => {
+            *count += 1;
+            *count <= SHARE
+        }
+        None => {
+            served.push((client, 1));
+            true
+        }
     }
 }
 

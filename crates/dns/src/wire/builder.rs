@@ -200,8 +200,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Writes the OPT record and the header.
-    pub fn finish(self) {
+    /// Writes the OPT record and the header. A client without EDNS gets SERVFAIL in place of a code that needs it: its
+    /// lower bits mean something else.
+    pub fn finish(mut self) {
+        if self.edns.is_none() && self.rcode.0 > 0x0f {
+            self.rcode = Rcode::SERVER_FAILURE;
+        }
         let mut additional = self.counts[2];
         if let Some(edns) = self.edns {
             let dnssec = if edns.wants_dnssec { 0x80 } else { 0 };

@@ -14,19 +14,72 @@ pub use reply::{Record, Reply, ReplyError};
 pub mod kind {
     pub const A: u16 = 1;
     pub const NS: u16 = 2;
+    pub const MD: u16 = 3;
+    pub const MF: u16 = 4;
     pub const CNAME: u16 = 5;
     pub const SOA: u16 = 6;
+    pub const MB: u16 = 7;
+    pub const MR: u16 = 9;
     pub const PTR: u16 = 12;
     pub const HINFO: u16 = 13;
+    pub const MINFO: u16 = 14;
     pub const MX: u16 = 15;
     pub const TXT: u16 = 16;
+    pub const RP: u16 = 17;
+    pub const AFSDB: u16 = 18;
+    pub const RT: u16 = 21;
+    pub const SIG: u16 = 24;
+    pub const PX: u16 = 26;
     pub const AAAA: u16 = 28;
+    pub const NXT: u16 = 30;
     pub const SRV: u16 = 33;
+    pub const NAPTR: u16 = 35;
+    pub const KX: u16 = 36;
     pub const DNAME: u16 = 39;
     pub const OPT: u16 = 41;
     pub const IXFR: u16 = 251;
     pub const AXFR: u16 = 252;
     pub const ANY: u16 = 255;
+
+    const NAMES: [(&str, u16); 30] = [
+        ("A", A),
+        ("NS", NS),
+        ("CNAME", CNAME),
+        ("SOA", SOA),
+        ("PTR", PTR),
+        ("HINFO", HINFO),
+        ("MX", MX),
+        ("TXT", TXT),
+        ("RP", RP),
+        ("AFSDB", AFSDB),
+        ("AAAA", AAAA),
+        ("LOC", 29),
+        ("SRV", SRV),
+        ("NAPTR", NAPTR),
+        ("DNAME", DNAME),
+        ("DS", 43),
+        ("SSHFP", 44),
+        ("RRSIG", 46),
+        ("NSEC", 47),
+        ("DNSKEY", 48),
+        ("NSEC3", 50),
+        ("TLSA", 52),
+        ("SVCB", 64),
+        ("HTTPS", 65),
+        ("SPF", 99),
+        ("IXFR", IXFR),
+        ("AXFR", AXFR),
+        ("ANY", ANY),
+        ("URI", 256),
+        ("CAA", 257),
+    ];
+
+    /// From a name such as `AAAA`, or from `TYPE28`.
+    pub fn from_name(name: &str) -> Option<u16> {
+        let name = name.to_ascii_uppercase();
+        let known = NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        known.or_else(|| name.strip_prefix("TYPE")?.parse().ok())
+    }
 
     /// The name in the query log and in metrics.
     pub fn name(kind: u16) -> &'static str {
@@ -40,7 +93,7 @@ pub mod kind {
             TXT => "TXT",
             AAAA => "AAAA",
             SRV => "SRV",
-            35 => "NAPTR",
+            NAPTR => "NAPTR",
             43 => "DS",
             48 => "DNSKEY",
             65 => "HTTPS",

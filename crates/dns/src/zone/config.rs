@@ -1,7 +1,9 @@
 //! The settings of the operator for cluster names.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::reverse::reverse_zones;
 use crate::wire::Name;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +19,18 @@ pub struct ZoneConfig {
     pub pass_unknown_addresses: bool,
     /// Whether queries for unknown names in our zones are forwarded instead of denied.
     pub pass_unknown_names: bool,
-    /// Whether PTR queries are answered.
-    pub serves_reverse: bool,
+    /// The zones in which PTR queries are answered.
+    pub reverse_zones: Vec<Name>,
+    /// The namespaces whose names are served; all, if there are none.
+    pub namespaces: BTreeSet<String>,
     /// The addresses of this server, for the NS record.
     pub own_addresses: Vec<IpAddr>,
+}
+
+impl ZoneConfig {
+    pub fn serves_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(namespace)
+    }
 }
 
 /// `1-2-3-4.<namespace>.pod.<zone>`.
@@ -43,7 +53,8 @@ impl Default for ZoneConfig {
             ignore_empty: false,
             pass_unknown_addresses: true,
             pass_unknown_names: false,
-            serves_reverse: true,
+            reverse_zones: reverse_zones().map(|zone| *zone).to_vec(),
+            namespaces: BTreeSet::new(),
             own_addresses: Vec::new(),
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use portolan_model::{Protocol, Service, ServiceKind, Slice, SliceEndpoint, Slices};
 
-use super::addresses::{dashed, from_dashed};
+use super::addresses::dashed;
+use super::targets::{Lazy, Targets};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -13,6 +14,7 @@ pub struct Entry {
     slices: Option<Arc<Slices>>,
     /// The addresses of a headless Service, without duplicates.
     pub endpoints: Endpoints,
+    targets: Lazy,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub struct Endpoints {
 
 impl Entry {
     pub fn new(service: Arc<Service>, slices: Option<Arc<Slices>>) -> Self {
-        let mut entry = Self { service, slices, endpoints: Endpoints::default() };
+        let mut entry = Self { service, slices, endpoints: Endpoints::default(), targets: Lazy::default() };
         if entry.is_headless() {
             entry.endpoints = entry.unique_addresses();
         }
@@ -67,21 +69,16 @@ impl Entry {
         all.filter(|(_, endpoint)| endpoint.conditions.ready)
     }
 
-    /// The endpoints with that label.
-    pub fn named(&self, label: &[u8]) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
-        let address = std::str::from_utf8(label).ok().and_then(from_dashed);
-        let label = label.to_vec();
-        self.ready().filter(move |(_, endpoint)| match &endpoint.hostname {
-            Some(hostname) => hostname.as_bytes().eq_ignore_ascii_case(&label),
-            None => Some(endpoint.address) == address && dashed(endpoint.address).as_bytes() == label,
-        })
+    /// The ready endpoints by label and port.
+    pub(crate) fn targets(&self) -> &Targets {
+        self.targets.get(self)
     }
 
     /// Whether the Service, or one of its endpoints if it is headless, has this port.
     pub fn has_port(&self, port: &[u8], protocol: Protocol) -> bool {
         let is_it = |name: &str, known: Protocol| name.as_bytes().eq_ignore_ascii_case(port) && known == protocol;
         if self.is_headless() {
-            self.ready().any(|(slice, _)| slice.ports.iter().any(|it| is_it(&it.name, it.protocol)))
+            self.targets().of_port(port, protocol).is_some()
         } else {
             self.service.ports.iter().any(|it| is_it(&it.name, it.protocol))
         }

@@ -8,6 +8,7 @@ mod config;
 mod entry;
 mod place;
 mod reverse;
+mod targets;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,6 +25,7 @@ pub(crate) use entry::label;
 pub use entry::{Endpoints, Entry};
 pub use place::Place;
 pub use reverse::{reverse_address, reverse_zones};
+pub(crate) use targets::Targets;
 
 #[derive(Clone, Debug)]
 pub struct Zone {
@@ -78,7 +80,10 @@ impl Zone {
     }
 
     fn add(&mut self, name: &ServiceName) {
-        let Some(service) = self.service(name).cloned() else { return };
+        let Some(service) = self.service(name).filter(|_| self.config.serves_namespace(&name.namespace)).cloned()
+        else {
+            return;
+        };
         let entry = Entry::new(service, self.facts.slices.get(name).cloned());
         for address in &entry.service.cluster_ips {
             self.by_cluster_ip.insert(*address, name.clone());
@@ -114,9 +119,10 @@ impl Zone {
     pub fn has_namespace(&self, namespace: &str) -> bool {
         let first = ServiceName::new(namespace, "");
         let is_there = |found: Option<(&ServiceName, _)>| found.is_some_and(|(name, _)| *name.namespace == *namespace);
-        self.facts.namespaces.contains(namespace)
+        let is_known = self.facts.namespaces.contains(namespace)
             || is_there(self.facts.services.range(first.clone()..).next())
-            || is_there(self.facts.foreign.range(first..).next())
+            || is_there(self.facts.foreign.range(first..).next());
+        is_known && self.config.serves_namespace(namespace)
     }
 
     /// Whether a pod of that namespace has the address.
@@ -128,7 +134,7 @@ impl Zone {
     pub fn namespaces_of(&self, address: IpAddr) -> impl Iterator<Item = &Arc<str>> {
         let first = (address, Arc::from(""));
         let found = self.facts.pods.range(first..).take_while(move |(known, _)| *known == address);
-        found.map(|(_, namespace)| namespace)
+        found.map(|(_, namespace)| namespace).filter(|namespace| self.config.serves_namespace(namespace))
     }
 
     pub fn by_cluster_ip(&self, address: IpAddr) -> Option<&Arc<Entry>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use portolan_model::Protocol;
 
 use super::addresses::from_dashed;
-use super::{Entry, Pods, Zone, reverse_address, reverse_zones};
+use super::{Entry, Pods, Zone, reverse_address};
 use crate::wire::{Labels, Name};
 
 /// The meaning of a name in our zones. Whether it has records of a given type is decided later.
@@ -48,9 +48,8 @@ impl Zone {
                 return Some((zone, self.place_within(labels)));
             }
         }
-        let zone = reverse_zones().into_iter().find(|zone| name.is_within(zone))?;
-        let is_ours = self.config().serves_reverse;
-        is_ours.then(|| (zone, reverse_address(name).map_or(Place::Nothing, Place::Reverse)))
+        let zone = self.config().reverse_zones.iter().find(|zone| name.is_within(zone))?;
+        Some((zone, reverse_address(name).map_or(Place::Nothing, Place::Reverse)))
     }
 
     fn place_within<'a>(&'a self, prefix: &'a [u8]) -> Place<'a> {

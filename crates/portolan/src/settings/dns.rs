@@ -11,6 +11,7 @@ use portolan_dns::zone::{Pods, ZoneConfig};
 use portolan_dns::{Autopath, CacheConfig, Config, ForwardConfig, Hosts, Listen, Policy, RouteConfig};
 use portolan_source::cluster::Names;
 
+use super::dns_acl;
 use super::dns_upstreams::{address, search_list, servers};
 use super::facts::{ClusterSettings, Facts, Keep, node_name, source_options};
 use crate::flags::DnsFlags;
@@ -63,6 +64,7 @@ impl DnsSettings {
                 forward: forward(document)?,
                 cache: cache(&document.cache),
                 hosts: hosts(document)?,
+                acl: document.acl.iter().map(dns_acl::acl).collect::<Result<_, _>>()?,
                 autopath: autopath(document)?,
                 rate_limit: document.rate_limit,
                 log_queries: document.log_queries,
@@ -175,9 +177,13 @@ fn name(text: &str) -> anyhow::Result<Name> {
     Name::from_text(text).with_context(|| format!("{text:?} is not a domain"))
 }
 
+fn names(texts: &[String]) -> anyhow::Result<Vec<Name>> {
+    texts.iter().map(|text| name(text)).collect()
+}
+
 fn zone(document: &DnsDocument, listen: &[SocketAddr]) -> anyhow::Result<ZoneConfig> {
     let standard = ZoneConfig::default();
-    let zones: Vec<Name> = document.cluster_domains.iter().map(|text| name(text)).collect::<Result<_, _>>()?;
+    let zones = names(&document.cluster_domains)?;
     Ok(ZoneConfig {
         zones: if zones.is_empty() { standard.zones } else { zones },
         ttl: document.ttl.unwrap_or(standard.ttl),
@@ -185,9 +191,18 @@ fn zone(document: &DnsDocument, listen: &[SocketAddr]) -> anyhow::Result<ZoneCon
         ignore_empty: document.ignore_empty_service,
         pass_unknown_addresses: document.pass_unknown_addresses.unwrap_or_else(|| has_upstreams(document)),
         pass_unknown_names: document.pass_unknown_names,
-        serves_reverse: document.reverse.unwrap_or(true),
+        reverse_zones: reverse_zones(document)?,
+        namespaces: document.namespaces.iter().cloned().collect(),
         own_addresses: own_addresses(listen),
     })
+}
+
+fn reverse_zones(document: &DnsDocument) -> anyhow::Result<Vec<Name>> {
+    match (document.reverse, &document.reverse_zones[..]) {
+        (Some(false), _) => Ok(Vec::new()),
+        (_, []) => Ok(ZoneConfig::default().reverse_zones),
+        (_, zones) => names(zones),
+    }
 }
 
 /// Reverse lookups of unknown addresses are forwarded if there is an upstream.
@@ -227,7 +242,9 @@ fn forward(document: &DnsDocument) -> anyhow::Result<ForwardConfig> {
     for (domain, words) in &document.stub_domains {
         routes.push(route(name(domain)?, words)?);
     }
-    routes.retain(|route| !route.upstreams.is_empty());
+    if routes.iter().all(|route| route.upstreams.is_empty()) {
+        routes.clear();
+    }
     let max_concurrent = document.max_concurrent.filter(|most| *most > 0).unwrap_or(1000);
     Ok(ForwardConfig { routes, max_concurrent, ..ForwardConfig::default() })
 }
@@ -237,6 +254,8 @@ fn cache(document: &CacheDocument) -> CacheConfig {
     let time = |seconds: Option<u64>, standard| seconds.map_or(standard, Duration::from_secs);
     CacheConfig {
         capacity: document.entries.unwrap_or(standard.capacity),
+        negative_capacity: document.negative_entries.unwrap_or(standard.negative_capacity),
+        max_octets: document.max_bytes.unwrap_or(standard.max_octets),
         max_ttl: time(document.max_ttl, standard.max_ttl),
         max_negative_ttl: time(document.max_negative_ttl, standard.max_negative_ttl),
         min_ttl: time(document.min_ttl, standard.min_ttl),

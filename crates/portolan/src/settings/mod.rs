@@ -2,6 +2,7 @@
 
 mod conntrack;
 mod dns;
+mod dns_acl;
 mod dns_upstreams;
 mod facts;
 mod file;

@@ -135,3 +135,52 @@ fn names_are_compressed_and_come_back_whole() {
     assert_eq!(names, ["mail.example.", "mail.example."]);
     assert_eq!(&*reply.answers[0].owner, WWW, "in the client's case");
 }
+
+/// In these types, names may be compressed: copied as they are, they would point to anywhere in another message.
+#[test]
+fn names_in_the_data_of_old_types_are_expanded() {
+    let naptr = [&[0, 1, 0, 2, 1, b'u', 3, b's', b'i', b'p', 0][..], &[0xc0, 12]].concat();
+    let sig = [&[7; 18][..], &[0xc0, 12], &[1, 2, 3]].concat();
+    for (kind, data, fixed, names, rest) in [
+        (kind::RP, &[0xc0, 12, 0xc0, 16][..], 0, 2, 0),
+        (kind::AFSDB, &[0, 1, 0xc0, 12], 2, 1, 0),
+        (kind::MINFO, &[0xc0, 12, 0xc0, 16], 0, 2, 0),
+        (kind::MB, &[0xc0, 12], 0, 1, 0),
+        (kind::RT, &[0, 1, 0xc0, 12], 2, 1, 0),
+        (kind::KX, &[0, 1, 0xc0, 12], 2, 1, 0),
+        (kind::PX, &[0, 1, 0xc0, 12, 0xc0, 16], 2, 2, 0),
+        (kind::NAPTR, &naptr, 11, 1, 0),
+        (kind::SIG, &sig, 18, 1, 3),
+        (kind::NXT, &[0xc0, 12, 9, 9], 0, 1, 2),
+    ] {
+        let message = question(WWW, kind);
+        let mut answer = message.clone();
+        (answer[2], answer[7]) = (0x81, 1);
+        answer.extend_from_slice(&[0xc0, 12, 0, kind as u8, 0, 1, 0, 0, 0, 60, 0, data.len() as u8]);
+        answer.extend_from_slice(data);
+        let reply = Reply::parse(&answer, 0x1234, &message[HEADER..]).unwrap();
+        let expanded = [WWW, &WWW[4..]][..names].concat();
+        let expected = [&data[..fixed], &expanded, &data[data.len() - rest..]].concat();
+        assert_eq!(*reply.answers[0].data, expected, "type {kind}");
+        let mut cut = answer.clone();
+        let length = answer.len() - data.len() - 1;
+        cut[length] -= 1;
+        cut.truncate(answer.len() - 1);
+        if rest == 0 {
+            assert!(Reply::parse(&cut, 0x1234, &message[HEADER..]).is_err(), "type {kind}, cut");
+        }
+    }
+}
+
+#[test]
+fn a_client_without_edns_gets_no_extended_code() {
+    for (opt, expected) in [(&[][..], 2), (&[0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, 0], 0)] {
+        let message = if opt.is_empty() { question(WWW, kind::A) } else { with_opt(opt) };
+        let query = Query::parse(&message).unwrap();
+        let mut out = Vec::new();
+        let mut builder = Builder::new(&query, 512, &mut out);
+        builder.rcode(Rcode::BAD_VERSION);
+        builder.finish();
+        assert_eq!(out[3] & 0x0f, expected);
+    }
+}

@@ -130,3 +130,36 @@ fn the_serial_moves_with_changes_only() {
     assert_eq!(zone.follow(zone.facts(), 9).serial, 1);
     assert_eq!(zone.follow(&snapshot(""), 9).serial, 9);
 }
+
+/// An answer costs as much as fits into it, however many endpoints there are.
+#[test]
+fn queries_for_a_service_with_thousands_of_endpoints_are_cheap() {
+    let mut manifests = "kind: Service\nmetadata: {name: big}\nspec: {clusterIP: None, selector: {}, ports: [{name: a, port: 80}, {name: b, port: 81}]}\n".to_owned();
+    for slice in 0..50 {
+        let endpoint = |number: usize| format!("{{addresses: [10.{}.{}.{number}]}}", 1 + slice / 10, slice % 10);
+        let endpoints: Vec<String> = (1..=100).map(endpoint).collect();
+        manifests += &format!(
+            "---\nkind: EndpointSlice\nmetadata: {{name: big-{slice}, labels: {{kubernetes.io/service-name: big}}}}\n\
+             addressType: IPv4\nports: [{{name: a, port: 80}}, {{name: b, port: 81}}]\nendpoints: [{}]\n",
+            endpoints.join(", ")
+        );
+    }
+    let zone = Zone::new(Arc::new(config())).follow(&snapshot(&manifests), 1);
+    let (_, reply) = query(&zone, "big.default.svc.cluster.local", kind::SRV);
+    assert!(reply.answers.len() > 500 && reply.is_truncated(), "{} answers", reply.answers.len());
+    let start = std::time::Instant::now();
+    for turn in 0..500 {
+        for (name, kind) in [
+            ("big.default.svc.cluster.local", kind::SRV),
+            ("_b._tcp.big.default.svc.cluster.local", kind::SRV),
+            ("_b._tcp.big.default.svc.cluster.local", kind::A),
+            ("10-1-2-3.big.default.svc.cluster.local", kind::A),
+            ("10-9-9-9.big.default.svc.cluster.local", kind::SRV),
+        ] {
+            query_within(&zone, name, kind, 1232, turn);
+        }
+    }
+    let each = start.elapsed() / 2500;
+    println!("{each:?} for each query");
+    assert!(each < std::time::Duration::from_millis(2), "{each:?} for each query");
+}

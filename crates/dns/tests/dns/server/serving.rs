@@ -1,6 +1,6 @@
 //! The server from the client's side.
 
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 
 use portolan_dns::wire::{HEADER, Rcode, Reply, kind};
 use portolan_dns::{Config, Hosts};
@@ -15,6 +15,22 @@ fn names_are_answered_by_udp_and_by_tcp() {
         running.query_by_tcp("hello-service.default.svc.cluster.local", kind::A),
     ] {
         assert_eq!(addresses(&reply), [Ipv4Addr::new(10, 96, 0, 10)]);
+    }
+}
+
+/// A server that is stopping still has its UDP sockets when its TCP port is free already. A new server on that port would
+/// share its queries with them, and lose some.
+#[test]
+fn the_sockets_of_another_server_are_not_joined() {
+    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    rustix::net::sockopt::set_socket_reuseport(&other, true).unwrap();
+    assert!(Running::try_start_at(other.local_addr().unwrap(), Config::default()).is_none());
+    let at = other.local_addr().unwrap();
+    drop(other);
+    let running = Running::try_start_at(at, Config::default()).unwrap();
+    running.resolver.published.publish(super::support::zone(&running.resolver.config().zone));
+    for _ in 0..64 {
+        assert_eq!(running.query("hello-service.default.svc.cluster.local", kind::A).answers.len(), 1);
     }
 }
 

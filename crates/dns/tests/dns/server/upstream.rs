@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use portolan_dns::wire::{Builder, Data, Name, Query, Rcode, Section, flag, kind};
 
@@ -22,6 +23,14 @@ pub(crate) struct Behaviour {
     /// The names below this suffix exist; all names, if it is empty.
     pub(crate) only_below: Option<&'static str>,
     pub(crate) ttl: u32,
+    /// UDP answers come after this time.
+    pub(crate) delay: Duration,
+    /// The first datagram of each sender is lost.
+    pub(crate) loses_first: bool,
+    /// UDP answers are this code in a header without a question.
+    pub(crate) header_only: Option<Rcode>,
+    /// Queries with an OPT record are FORMERR.
+    pub(crate) rejects_edns: bool,
 }
 
 /// Messages, their senders, and whether over TCP.
@@ -31,6 +40,7 @@ pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
     queries: Arc<Request>,
     silent: Arc<AtomicBool>,
+    failing: Arc<AtomicBool>,
 }
 
 impl Upstream {
@@ -38,9 +48,9 @@ impl Upstream {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let address = tcp.local_addr().expect("an address");
         let udp = UdpSocket::bind(address).expect("the same port");
-        let upstream = Self { address, queries: Arc::default(), silent: Arc::default() };
-        let (queries, silent) = (upstream.queries.clone(), upstream.silent.clone());
-        thread::spawn(move || serve_udp(&udp, behaviour, &queries, &silent));
+        let upstream = Self { address, queries: Arc::default(), silent: Arc::default(), failing: Arc::default() };
+        let (queries, silent, failing) = (upstream.queries.clone(), upstream.silent.clone(), upstream.failing.clone());
+        thread::spawn(move || serve_udp(&udp, behaviour, &queries, &silent, &failing));
         let (queries, silent) = (upstream.queries.clone(), upstream.silent.clone());
         thread::spawn(move || serve_tcp(&tcp, behaviour, &queries, &silent));
         upstream
@@ -49,6 +59,11 @@ impl Upstream {
     /// From now on it receives queries and answers none, or answers again.
     pub(crate) fn fall_silent(&self, is_silent: bool) {
         self.silent.store(is_silent, Ordering::SeqCst);
+    }
+
+    /// From now on it answers SERVFAIL over UDP.
+    pub(crate) fn fail(&self) {
+        self.failing.store(true, Ordering::SeqCst);
     }
 
     /// The queried names, in their original case; queries for the root are probes.
@@ -63,11 +78,19 @@ impl Upstream {
     }
 }
 
-fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent: &AtomicBool) {
+fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent: &AtomicBool, failing: &AtomicBool) {
+    let mut senders = std::collections::HashSet::new();
     let mut buffer = [0; 4096];
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
         queries.lock().expect("no thread panics").push((buffer[..length].to_vec(), from, false));
-        if silent.load(Ordering::SeqCst) {
+        let is_lost = behaviour.loses_first && senders.insert(from);
+        if silent.load(Ordering::SeqCst) || is_lost {
+            continue;
+        }
+        let has_opt = buffer[11] > 0;
+        let header_only = behaviour.header_only.or((behaviour.rejects_edns && has_opt).then_some(Rcode::FORMAT_ERROR));
+        if let Some(rcode) = header_only {
+            _ = socket.send_to(&[buffer[0], buffer[1], 0x80, rcode.0 as u8, 0, 0, 0, 0, 0, 0, 0, 0], from);
             continue;
         }
         if behaviour.is_impersonated {
@@ -75,7 +98,11 @@ fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent
             forgery[0] ^= 1;
             _ = socket.send_to(&forgery, from);
         }
+        thread::sleep(behaviour.delay);
         let mut answer = answer(&buffer[..length], behaviour);
+        if failing.load(Ordering::SeqCst) {
+            answer[3] |= 2;
+        }
         if behaviour.truncates {
             answer.truncate(length - 11);
             answer[2] |= (flag::TRUNCATED >> 8) as u8;

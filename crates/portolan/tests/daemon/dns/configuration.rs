@@ -80,6 +80,30 @@ fn a_yaml_file_is_read_and_its_mistakes_are_reported() {
     }
 }
 
+/// What a Corefile withholds is withheld.
+#[test]
+fn the_restrictions_of_a_corefile_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Corefile");
+    let text = ".:53 {\n acl {\n  block net 127.0.0.3\n  filter type AAAA\n  drop net 127.0.0.4\n }\n\
+        kubernetes cluster.local in-addr.arpa {\n  namespaces shop\n }\n}\n";
+    fs::write(&file, text).unwrap();
+    let server = Server::start(&cluster(), &["--corefile", file.to_str().unwrap()]);
+    let status = |arguments: &[&str]| {
+        let printed = server.dig(arguments);
+        printed.split_once("status: ").map_or("none".to_owned(), |(_, rest)| rest[..rest.find(',').unwrap()].to_owned())
+    };
+    let (shown, hidden) = ("db.shop.svc.cluster.local", "hello-service.default.svc.cluster.local");
+    assert_eq!((status(&[shown]), status(&[hidden])), ("NOERROR".into(), "NXDOMAIN".into()));
+    assert_eq!(status(&["default.svc.cluster.local"]), "NXDOMAIN");
+    assert_eq!(status(&["-x", "10.96.0.10"]), "NXDOMAIN", "a name that is not served");
+    assert_eq!(status(&["example.org"]), "REFUSED", "there is no forward");
+    assert_eq!(status(&["-x", "fd00::1"]), "REFUSED", "ip6.arpa is not served");
+    assert_eq!(status(&["-b", "127.0.0.3", shown]), "REFUSED");
+    assert_eq!(status(&["-b", "127.0.0.4", "+time=1", shown]), "none");
+    assert_eq!((status(&[shown, "AAAA"]), server.dig(&["+short", shown, "AAAA"])), ("NOERROR".into(), String::new()));
+}
+
 #[test]
 fn health_ready_and_metrics_are_served() {
     let port = free_port();

@@ -4,5 +4,6 @@ mod churn;
 mod commands;
 mod configuration;
 mod conformance;
+mod overload;
 mod server;
 mod stopping;
