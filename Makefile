@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom test-kernels bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom test-kernels soak bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -24,6 +24,7 @@ help:
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
 	@echo 'make sbom    a software bill of materials: target/portolan.cdx.json'
 	@echo 'make bench   benchmarks at the size of a large cluster (root)'
+	@echo 'make soak    a node with 2,000 Services under churn, restarts and outages (MINUTES=30 or HOURS=24; root, Go)'
 	@echo 'make bench-peers    Portolan beside the real kube-proxy and CoreDNS, in one run (root, Go, half an hour)'
 
 build:
@@ -87,6 +88,10 @@ sbom:
 
 bench: packages root
 	$(CARGO) bench --locked -p portolan --bench scale
+
+soak: packages root
+	@tests/cluster/build
+	$(CARGO) bench --locked -p portolan --features cluster --bench soak -- minutes=$(or $(MINUTES),$(if $(HOURS),$$(($(HOURS) * 60)),30))
 
 bench-peers: packages root
 	@tests/cluster/build

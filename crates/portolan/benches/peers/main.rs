@@ -27,7 +27,7 @@ fn main() {
     let rounds = if has("quick") { &ROUNDS[..1] } else { &ROUNDS[..] };
     let named = Contender::ALL.iter().any(|it| has(it.name()));
     let sized = ROUNDS.iter().any(|(services, ..)| has(&services.to_string()));
-    let mut stage = Stage::build();
+    let mut stage = Stage::build(network::serve_all_addresses);
     let mut results: Vec<Result> = Vec::new();
     for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {
         stage.grow(*services, *endpoints);

@@ -9,8 +9,6 @@ use portolan_testkit::cluster::{Client, ControlPlane, Identity, node, path_of};
 use portolan_testkit::{Host, Lab, topology};
 use serde_json::{Value, json};
 
-use crate::network;
-
 /// The client's pod, and the pod that owns the addresses of all endpoints.
 pub(crate) const CLIENT: &str = "pod-a1";
 const SERVER: &str = "pod-a2";
@@ -24,17 +22,18 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 pub(crate) struct Stage {
     pub(crate) services: u32,
     pub(crate) endpoints: u32,
-    lab: Arc<Lab>,
-    control_plane: ControlPlane,
+    pub(crate) lab: Arc<Lab>,
+    pub(crate) control_plane: ControlPlane,
 }
 
 impl Stage {
-    pub(crate) fn build() -> Self {
+    /// A server of the argument's port must answer on every address of its namespace.
+    pub(crate) fn build(serve: impl FnOnce(u16) + Send) -> Self {
         let lab = Arc::new(Lab::new().expect("root is needed for the lab"));
         let route = |host: &str, words: &[&str]| lab.host(host).command(words).expect("the route can be made");
         route(topology::NODE, &["ip", "route", "add", ENDPOINT_RANGE, "via", SERVER_ADDRESS]);
         route(SERVER, &["ip", "route", "add", "local", ENDPOINT_RANGE, "dev", "lo"]);
-        lab.host(SERVER).run(|| network::serve_all_addresses(ENDPOINT_PORT));
+        lab.host(SERVER).run(|| serve(ENDPOINT_PORT));
         let control_plane = ControlPlane::start(&lab).expect("the control plane starts");
         let stage = Self { services: 0, endpoints: 0, lab, control_plane };
         stage.client().create(&node("node-a")).expect("the node is registered");
@@ -97,7 +96,7 @@ pub(crate) fn fresh_address(number: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0bc8_0000 + number)
 }
 
-fn service(number: u32) -> Value {
+pub(crate) fn service(number: u32) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -122,7 +121,7 @@ fn service(number: u32) -> Value {
 }
 
 /// The API server records the allocated address and its Service in this object.
-fn address(number: u32) -> Value {
+pub(crate) fn address(number: u32) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "IPAddress",
@@ -145,7 +144,7 @@ fn identifier(kind: u32, number: u32) -> String {
     format!("{number:08x}-0000-4000-8000-{kind:012x}")
 }
 
-fn slice(number: u32, endpoints: u32) -> Value {
+pub(crate) fn slice(number: u32, endpoints: u32) -> Value {
     let addresses = (0..endpoints).map(|index| endpoint_address(number, index));
     json!({
         "apiVersion": "discovery.k8s.io/v1",
@@ -165,7 +164,7 @@ fn slice(number: u32, endpoints: u32) -> Value {
 }
 
 /// One in a hundred is on the node that is measured.
-fn endpoint(address: Ipv4Addr) -> Value {
+pub(crate) fn endpoint(address: Ipv4Addr) -> Value {
     json!({
         "addresses": [address],
         "conditions": {"ready": true, "serving": true, "terminating": false},

@@ -1,0 +1,97 @@
+//! The daemon under test, which is restarted often.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use portolan_testkit::cluster::Program;
+use portolan_testkit::{Host, Lab};
+use rustix::process::Signal;
+use std::sync::Arc;
+
+use portolan_testkit::topology;
+
+use crate::stage::Stage;
+
+const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+pub(crate) const DNS: &str = "169.254.20.10";
+
+pub(crate) struct Daemon {
+    lab: Arc<Lab>,
+    folder: PathBuf,
+    kubeconfig: PathBuf,
+    running: Mutex<Option<(Program, Instant)>>,
+}
+
+impl Daemon {
+    pub(crate) fn start(stage: &Stage) -> Self {
+        let (lab, folder, kubeconfig) = (stage.lab.clone(), stage.folder(), stage.kubeconfig());
+        let daemon = Self { lab, folder, kubeconfig, running: Mutex::new(None) };
+        daemon.write_mode("nftables");
+        daemon.restart(Signal::TERM);
+        daemon
+    }
+
+    pub(crate) fn node(&self) -> &Host {
+        self.lab.host(topology::NODE)
+    }
+
+    pub(crate) fn host(&self, name: &str) -> &Host {
+        self.lab.host(name)
+    }
+
+    /// The running daemon changes its mode when its configuration file changes.
+    pub(crate) fn write_mode(&self, mode: &str) {
+        let kubeconfig = self.kubeconfig.display();
+        let text = format!(
+            "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n\
+             hostnameOverride: node-a\nclusterCIDR: 10.244.0.0/16\nconntrack: {{maxPerCore: 0}}\n\
+             clientConnection: {{kubeconfig: {kubeconfig}}}\n"
+        );
+        let (draft, file) = (self.folder.join("config.draft"), self.config());
+        fs::write(&draft, text).expect("the file can be written");
+        fs::rename(draft, file).expect("the file can be put in place");
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.join("config.conf")
+    }
+
+    /// Ends the daemon, if one runs, and starts another.
+    pub(crate) fn restart(&self, signal: Signal) {
+        let mut running = self.running.lock().expect("no thread panics with it");
+        if let Some((program, _)) = running.take() {
+            program.end(signal);
+        }
+        let mut command = Command::new(PORTOLAN);
+        command.arg("proxy").arg("--config").arg(self.config()).args(["--dns", DNS]);
+        command.arg("--control-socket").arg(self.socket());
+        let log = self.folder.join("portolan.log");
+        let program = Program::start(self.node(), "portolan", command, &log).expect("the program starts");
+        *running = Some((program, Instant::now()));
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("portolan.sock")
+    }
+
+    /// The process, if it has run for that long.
+    pub(crate) fn process(&self, at_least: Duration) -> Option<u32> {
+        let running = self.running.lock().expect("no thread panics with it");
+        running.as_ref().filter(|(_, since)| since.elapsed() >= at_least).map(|(program, _)| program.id())
+    }
+
+    /// Whether the kernel holds what the daemon has planned; otherwise the difference.
+    pub(crate) fn verify(&self) -> Result<(), String> {
+        let mut command = Command::new(PORTOLAN);
+        command.arg("verify").arg("--control-socket").arg(self.socket());
+        let output = self.node().run(|| command.output()).map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        Err(text.chars().take(2_000).collect())
+    }
+}

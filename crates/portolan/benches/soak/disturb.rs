@@ -1,0 +1,92 @@
+//! What happens to a node: churn, restarts, changes of the mode, outages of the API server, damage by other programs.
+
+use std::time::{Duration, Instant};
+
+use portolan_dataplane::modes;
+use rustix::process::Signal;
+
+use crate::cluster::{Cluster, SERVICES};
+
+/// Five percent of the Services a minute.
+const CHURN: Duration = Duration::from_millis(60_000 * 20 / SERVICES as u64);
+const RESTART: Duration = Duration::from_secs(150);
+const MODE: Duration = Duration::from_secs(210);
+const OUTAGE: Duration = Duration::from_secs(330);
+const OUTAGE_LASTS: Duration = Duration::from_secs(20);
+const DAMAGE: Duration = Duration::from_secs(45);
+/// Modes whose connections outlive the daemon.
+const MODES: [&str; 2] = ["nftables", "iptables"];
+
+pub(crate) struct Disturbances<'a> {
+    cluster: &'a Cluster,
+    pub(crate) changes: u32,
+    pub(crate) restarts: u32,
+    pub(crate) modes: u32,
+    pub(crate) outages: u32,
+    pub(crate) damages: u32,
+}
+
+impl<'a> Disturbances<'a> {
+    pub(crate) fn new(cluster: &'a Cluster) -> Self {
+        Self { cluster, changes: 0, restarts: 0, modes: 0, outages: 0, damages: 0 }
+    }
+
+    pub(crate) fn run_for(&mut self, duration: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < duration {
+            let is_due = |period: Duration, count: u32| begin.elapsed() > period * (count + 1);
+            if is_due(RESTART, self.restarts) {
+                self.restart();
+            }
+            if is_due(MODE, self.modes) {
+                self.change_mode();
+            }
+            if is_due(OUTAGE, self.outages) {
+                self.cut_api_server();
+            }
+            if is_due(DAMAGE, self.damages) {
+                self.damage();
+            }
+            if is_due(CHURN, self.changes) {
+                self.churn();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn churn(&mut self) {
+        self.cluster.churn((self.changes * 7919) % SERVICES);
+        self.changes += 1;
+    }
+
+    /// Every other time without notice.
+    fn restart(&mut self) {
+        self.cluster.daemon.restart(if self.restarts.is_multiple_of(2) { Signal::TERM } else { Signal::KILL });
+        self.restarts += 1;
+    }
+
+    fn change_mode(&mut self) {
+        self.modes += 1;
+        self.cluster.daemon.write_mode(self.mode());
+    }
+
+    fn mode(&self) -> &'static str {
+        MODES[self.modes as usize % MODES.len()]
+    }
+
+    fn cut_api_server(&mut self) {
+        let mut stage = self.cluster.stage();
+        stage.control_plane.kill_api_server();
+        std::thread::sleep(OUTAGE_LASTS);
+        stage.control_plane.start_api_server().expect("the API server starts again");
+        self.outages += 1;
+    }
+
+    /// What the active mode has programmed, damaged by another program.
+    fn damage(&mut self) {
+        let mode = modes::named(self.mode()).expect("the mode is registered");
+        // A mode that was just changed may not be there yet, so that there is nothing to damage.
+        _ = self.cluster.daemon.node().command(mode.damage());
+        self.damages += 1;
+    }
+}

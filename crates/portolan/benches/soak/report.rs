@@ -1,0 +1,95 @@
+//! The table at the end, and whether all is as it must be.
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::cluster::{Cluster, SERVICES, udp_services};
+use crate::disturb::Disturbances;
+use crate::resources::{Resources, Sample, slope_per_hour};
+use crate::stage::{endpoint_address, vip};
+use crate::traffic::{Tally, Traffic};
+
+/// Memory may vary by restarts and modes; more than this in an hour is a leak.
+const MOST_GROWTH: f64 = 4_096.0;
+
+/// What holds at the end.
+pub(crate) struct End {
+    verified: Result<(), String>,
+    stale_flows: usize,
+}
+
+impl End {
+    pub(crate) fn read(cluster: &Cluster) -> Self {
+        Self { verified: cluster.daemon.verify(), stale_flows: stale_flows(cluster) }
+    }
+}
+
+/// Tracked flows of UDP Services that lead to endpoints which are gone.
+fn stale_flows(cluster: &Cluster) -> usize {
+    let listed = cluster.daemon.node().command(&["conntrack", "-L", "-p", "udp"]).expect("conntrack works");
+    let is_stale = |number: u32, line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let has = |word: String| words.contains(&&*word);
+        has(format!("dst={}", vip(number).ip()))
+            && (0..8).map(|index| endpoint_address(number, index)).any(|address| {
+                has(format!("src={address}")) && cluster.endpoints.is_gone_for(number, address, Duration::from_secs(10))
+            })
+    };
+    listed.lines().filter(|line| udp_services().any(|number| is_stale(number, line))).count()
+}
+
+pub(crate) fn print(
+    elapsed: Duration,
+    traffic: &Traffic,
+    resources: &Resources,
+    disturbances: &Disturbances<'_>,
+    end: &End,
+) -> ExitCode {
+    let samples = resources.samples();
+    let (memory, descriptors) = (|it: &Sample| it.kilobytes, |it: &Sample| it.descriptors);
+    let growth = slope_per_hour(&samples, memory);
+    let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
+    let rows = [
+        ("minutes", format!("{:.0}", elapsed.as_secs_f64() / 60.0)),
+        ("Services", SERVICES.to_string()),
+        ("endpoint changes", disturbances.changes.to_string()),
+        ("restarts, every other by SIGKILL", disturbances.restarts.to_string()),
+        ("changes of the mode", disturbances.modes.to_string()),
+        ("outages of the API server", disturbances.outages.to_string()),
+        ("damages by another program", disturbances.damages.to_string()),
+        ("new connections, failed", of(&traffic.connections)),
+        ("exchanges over open connections to endpoints that stay, failed", of(&traffic.held)),
+        ("datagrams, unanswered", of(&traffic.datagrams)),
+        ("datagrams to an endpoint that is gone", traffic.stale.load(Ordering::Relaxed).to_string()),
+        ("DNS queries, failed", of(&traffic.queries)),
+        ("RSS, most", format!("{:.1} MB", most(memory) / 1000.0)),
+        ("RSS, growth", format!("{growth:+.0} kB an hour")),
+        ("descriptors, most", format!("{:.0}", most(descriptors))),
+        ("descriptors, growth", format!("{:+.1} an hour", slope_per_hour(&samples, descriptors))),
+        ("stale conntrack entries of UDP at the end", end.stale_flows.to_string()),
+        ("kernel holds the plan at the end", if end.verified.is_ok() { "yes" } else { "no" }.to_owned()),
+    ];
+    println!("| soak | |\n| --- | ---: |");
+    rows.iter().for_each(|(what, value)| println!("| {what} | {value} |"));
+    verdict(traffic, growth, end)
+}
+
+fn of(tally: &Tally) -> String {
+    format!("{}, {}", tally.done.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed))
+}
+
+/// Damaged rules fail new connections until they are repaired; connections that are open must hold.
+fn verdict(traffic: &Traffic, growth: f64, end: &End) -> ExitCode {
+    let failures = [
+        (traffic.held.failed.load(Ordering::Relaxed) > 0, "connections to endpoints that stay broke"),
+        (traffic.stale.load(Ordering::Relaxed) > 0, "datagrams reached endpoints that are gone"),
+        (end.stale_flows > 0, "stale flows are left in conntrack"),
+        (growth > MOST_GROWTH, "memory grows"),
+        (end.verified.is_err(), "the kernel does not hold the plan"),
+    ];
+    let failures: Vec<&str> = failures.iter().filter(|(is_so, _)| *is_so).map(|(_, what)| *what).collect();
+    failures.iter().for_each(|what| eprintln!("failed: {what}"));
+    end.verified.as_ref().err().into_iter().for_each(|difference| eprintln!("{difference}"));
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
