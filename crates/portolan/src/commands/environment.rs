@@ -18,6 +18,7 @@ use crate::control::{Answer, Question, query};
 use crate::daemon::runtime;
 use crate::exit::SUCCESS;
 use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
+use crate::offline::require_all;
 use crate::settings::{Keep, node_name, source_options};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -103,6 +104,7 @@ fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
     for problem in &manifests.reload().new_problems {
         eprintln!("portolan: {problem}");
     }
+    require_all(&manifests)?;
     let mut links = which.enable_service_links;
     if let Some(pod) = &which.pod {
         let namespace = &which.namespace;

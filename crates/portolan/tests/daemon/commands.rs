@@ -106,3 +106,22 @@ fn commands_without_a_daemon_name_the_remedy() {
     node.start();
     until("the daemon answers again", || node.query(&["services"]).status.success());
 }
+
+/// The answer would be that of another set of manifests.
+#[test]
+fn a_path_that_cannot_be_read_is_a_failure() {
+    let node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    for words in [&["services"][..], &["render"], &["verify"], &["explain", "10.244.1.4", WEB]] {
+        for path in ["/nonexistent", "manifests/none.yaml"] {
+            let output = node.query_files(words, path);
+            assert_eq!(output.status.code(), Some(2), "{words:?} {path}: {}", text(&output));
+            assert!(text(&output).contains(path), "{}", text(&output));
+        }
+        assert_ne!(node.query_files(words, "manifests").status.code(), Some(2), "{words:?}");
+    }
+    let environment = node.plainly(&["env", "--manifests", "/nonexistent"]);
+    assert_eq!(environment.status.code(), Some(2), "{}", text(&environment));
+    let from = node.query_files(&["diff", "--from", "/nonexistent"], "manifests");
+    assert_eq!(from.status.code(), Some(2), "{}", text(&from));
+}
