@@ -24,7 +24,7 @@ use portolan_plan::{Plan, plan};
 
 use crate::control::{self, Published};
 use crate::dns::Names;
-use crate::exit::{FAILURE, SUCCESS};
+use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::node_setup;
 use crate::settings::Settings;
@@ -50,7 +50,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     }
     let is_done = node_setup::apply(&settings);
     if settings.actions.init_only {
-        return Ok(if is_done { SUCCESS } else { FAILURE });
+        return Ok(if is_done { SUCCESS } else { PROXY_FAILURE });
     }
     let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
     let (sender, receiver) = sync_channel(EVENTS);

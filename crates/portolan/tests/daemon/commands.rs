@@ -125,3 +125,18 @@ fn a_path_that_cannot_be_read_is_a_failure() {
     let from = node.query_files(&["diff", "--from", "/nonexistent"], "manifests");
     assert_eq!(from.status.code(), Some(2), "{}", text(&from));
 }
+
+/// kube-proxy's status, whatever the action.
+#[test]
+fn proxy_fails_with_1() {
+    let node = Node::new();
+    // A process of root without capabilities can change no rules, and no limit of connection tracking.
+    let program = env!("CARGO_BIN_EXE_portolan");
+    for action in [&["--cleanup"][..], &["--init-only", "--manifests=/etc", "--conntrack-min=900000"]] {
+        let words = [&["setpriv", "--bounding-set=-all", "--inh-caps=-all", program, "proxy"], action].concat();
+        let mut command = std::process::Command::new(words[0]);
+        command.args(&words[1..]);
+        let output = node.lab.host(portolan_testkit::topology::NODE).run(|| command.output()).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{action:?}: {}", text(&output));
+    }
+}
