@@ -19,10 +19,13 @@ use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
+mod lock;
+mod peer;
 mod replacement;
 
 use crate::offline::load;
 use crate::settings::Settings;
+use peer::Peer;
 
 /// What the daemon publishes for the control socket and the metrics.
 pub struct Published {
@@ -65,21 +68,46 @@ pub(crate) enum Answer {
     Failure(String),
 }
 
-/// How long each side waits for the other.
+/// How long a command waits for the daemon's answer, and each side of a replacement for the other.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long the daemon waits for a whole request, and for the peer to take the whole answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The paths of the manifests of `diff` are the longest part of a request.
+const LONGEST_REQUEST: usize = 1 << 20;
+/// Clients that are answered at the same time, each in its own thread.
+const MAX_CLIENTS: usize = 16;
+/// The pause after a failure to accept, which a shortage of descriptors would repeat at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Ends the run loop.
-pub(crate) type OnReplaced = Box<dyn Fn(Replacement) + Send>;
+pub(crate) type OnReplaced = Box<dyn Fn(Replacement) + Send + Sync>;
 
 pub(crate) fn is_answered(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
+/// What all clients share.
+struct Server {
+    published: Arc<Mutex<Published>>,
+    replaced: OnReplaced,
+    /// `None` once another process has it.
+    lock: Mutex<Option<Lock>>,
+    /// Held by the one client that replaces this daemon.
+    replacement: Mutex<()>,
+}
+
 /// Answers in the background. The daemon works without the socket, so a failure is only logged.
-pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, replaced: OnReplaced) {
+pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, lock: Option<Lock>, replaced: OnReplaced) {
+    let server = Arc::new(Server { published, replaced, lock: Mutex::new(lock), replacement: Mutex::new(()) });
     match listen(path) {
-        Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &published, &replaced)),
-        Err(error) => tracing::warn!("the control socket {} is not available: {error:#}", path.display()),
+        Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &server)),
+        Err(error) => {
+            tracing::warn!("the control socket {} is not available: {error:#}", path.display());
+            // The lock is held for as long as the process lives.
+            std::mem::forget(server);
+        }
     }
 }
 
@@ -94,27 +122,54 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-fn answer_all(listener: &UnixListener, published: &Mutex<Published>, replaced: &OnReplaced) {
-    for stream in listener.incoming().flatten() {
-        if let Err(error) = answer_stream(&stream, published, replaced) {
-            tracing::debug!("answering on the control socket: {error:#}");
+fn answer_all(listener: &UnixListener, server: &Arc<Server>) {
+    let clients = Arc::new(());
+    for stream in listener.incoming() {
+        match stream {
+            // Each thread holds a reference.
+            Ok(stream) if Arc::strong_count(&clients) > MAX_CLIENTS => refuse(&stream),
+            Ok(stream) => {
+                let (server, client) = (server.clone(), clients.clone());
+                std::thread::spawn(move || {
+                    if let Err(error) = answer_stream(&stream, &server) {
+                        tracing::debug!("answering on the control socket: {error:#}");
+                    }
+                    drop(client);
+                });
+            }
+            Err(error) => {
+                tracing::warn!("accepting on the control socket: {error}");
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 }
 
-fn answer_stream(mut stream: &UnixStream, published: &Mutex<Published>, replaced: &OnReplaced) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line)?;
-    let question: Question = serde_json::from_str(&line).context("reading the request")?;
-    if matches!(question, Question::Replace) {
-        let listeners = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.listeners.clone();
-        return replacement::hand_over(stream, listeners.as_deref(), replaced);
+/// Without waiting: the answer fits into the socket's buffer.
+fn refuse(stream: &UnixStream) {
+    let answer = Answer::Failure(format!("{MAX_CLIENTS} commands are being answered: try again"));
+    let refused = stream.set_nonblocking(true).map_err(anyhow::Error::from).and_then(|()| send(stream, &answer));
+    if let Err(error) = refused {
+        tracing::debug!("refusing a client of the control socket: {error:#}");
     }
-    let answer = answer(&question, published).unwrap_or_else(|error| Answer::Failure(format!("{error:#}")));
-    let mut text = serde_json::to_string(&answer)?;
-    text.push('\n');
-    Ok(stream.write_all(text.as_bytes())?)
+}
+
+fn answer_stream(stream: &UnixStream, server: &Server) -> anyhow::Result<()> {
+    let line = Peer::new(stream, REQUEST_TIMEOUT).read_line(LONGEST_REQUEST).context("reading the request")?;
+    let question: Question = serde_json::from_slice(&line).context("reading the request")?;
+    if matches!(question, Question::Replace) {
+        return match server.replacement.try_lock() {
+            Ok(_only_one) => replacement::hand_over(stream, server),
+            Err(_) => send(stream, &Answer::Failure("another process replaces it already".to_owned())),
+        };
+    }
+    let answer = answer(&question, &server.published).unwrap_or_else(|error| Answer::Failure(format!("{error:#}")));
+    send(stream, &answer)
+}
+
+fn send(stream: &UnixStream, answer: &Answer) -> anyhow::Result<()> {
+    let text = serde_json::to_string(answer)? + "\n";
+    Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
 }
 
 /// Copies what it needs out of the lock first, so that a long answer never delays a sync.
@@ -149,6 +204,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
     })
 }
 
+pub(crate) use lock::{Claim, Lock};
 pub(crate) use replacement::{Replacement, replace};
 
 pub(crate) fn query(path: &Path, question: &Question) -> anyhow::Result<Answer> {
@@ -159,6 +215,7 @@ pub(crate) fn query(path: &Path, question: &Question) -> anyhow::Result<Answer> 
         )
     })?;
     stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all((serde_json::to_string(question)? + "\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).context("waiting for the daemon's answer")?;

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use portolan_config::KUBERNETES_VERSION;
 
 use crate::commands;
-use crate::exit::SUCCESS;
+use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::flags::{Output, OutputFlags, ProxyFlags};
 use crate::settings::Settings;
 use crate::{daemon, log};
@@ -23,7 +23,8 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
         return write_config(path, &settings);
     }
     if settings.actions.cleanup {
-        return commands::cleanup_all(&OutputFlags { output: Output::Text });
+        let status = commands::cleanup_all(&OutputFlags { output: Output::Text })?;
+        return Ok(if status == SUCCESS { SUCCESS } else { PROXY_FAILURE });
     }
     daemon::run(settings)
 }

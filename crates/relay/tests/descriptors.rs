@@ -78,7 +78,7 @@ fn waiting_for_descriptors_takes_little_time_and_memory() {
     most.truncate(most.len() - 3 * DIALS - 10);
     // One after the other, so that their dials time out in different turns and lose their descriptors.
     let connect_slowly = |_| {
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::park_timeout(Duration::from_millis(2));
         connect(web)
     };
     let mut waiting: Vec<TcpStream> = (0..DIALS).map(connect_slowly).collect();
@@ -88,7 +88,7 @@ fn waiting_for_descriptors_takes_little_time_and_memory() {
     until("no client can be accepted", || relay.counters()[0].1.refused_at_limit > 0);
     // The first dials time out meanwhile.
     let (cpu, memory, start) = (gauges.cpu(), gauges.resident_bytes(), Instant::now());
-    std::thread::sleep(Duration::from_millis(3000));
+    until("three seconds have passed", || start.elapsed() >= Duration::from_secs(3));
     let (cpu, grown) = (gauges.cpu() - cpu, gauges.resident_bytes().saturating_sub(memory));
     println!("{} ms of CPU time in {:?}, {} kB more resident", cpu.as_millis(), start.elapsed(), grown / 1024);
     assert!(cpu < Duration::from_millis(800), "{cpu:?} of CPU time");

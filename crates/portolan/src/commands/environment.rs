@@ -1,8 +1,11 @@
 //! `portolan env` and `portolan run`: the Service environment of a container, without a container.
 
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,6 +21,7 @@ use crate::control::{Answer, Question, query};
 use crate::daemon::runtime;
 use crate::exit::SUCCESS;
 use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
+use crate::offline::require_all;
 use crate::settings::{Keep, node_name, source_options};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -25,6 +29,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The C library's limit.
 const MOST_SEARCHED: usize = 32;
+/// Names of a temporary directory that are tried.
+const MOST_ATTEMPTS: usize = 1000;
 
 type Variables = Vec<(String, String)>;
 
@@ -63,12 +69,29 @@ pub fn run(flags: &RunFlags) -> anyhow::Result<u8> {
 fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
     let host = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
     let text = resolv_conf(flags.dns, &flags.which.namespace, &flags.cluster_domain, &host);
-    let file = std::env::temp_dir().join(format!("portolan-resolv-{}.conf", std::process::id()));
-    std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-    let shown = bind_mount(&file, Path::new(RESOLV_CONF));
+    let directory = private_directory()?;
+    let file = directory.join("resolv.conf");
+    let written = std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()));
+    let shown = written.and_then(|()| Ok(bind_mount(&file, Path::new(RESOLV_CONF))?));
     // Once mounted, it needs no name any more.
-    _ = std::fs::remove_file(&file);
-    Ok(shown?)
+    _ = std::fs::remove_dir_all(&directory);
+    shown
+}
+
+/// A new directory for temporary files that only this user can write to. Creating it follows no link, and fails if the
+/// name exists: another user can choose it, too.
+fn private_directory() -> anyhow::Result<PathBuf> {
+    for attempt in 0..MOST_ATTEMPTS {
+        let directory = std::env::temp_dir().join(format!("portolan-{}-{attempt}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            outcome => {
+                outcome.with_context(|| format!("creating {}", directory.display()))?;
+                return Ok(directory);
+            }
+        }
+    }
+    bail!("creating a directory in {}: all names are taken", std::env::temp_dir().display())
 }
 
 /// As kubelet writes it for dnsPolicy ClusterFirst.
@@ -103,6 +126,7 @@ fn from_manifests(which: &WhichFlags) -> anyhow::Result<Variables> {
     for problem in &manifests.reload().new_problems {
         eprintln!("portolan: {problem}");
     }
+    require_all(&manifests)?;
     let mut links = which.enable_service_links;
     if let Some(pod) = &which.pod {
         let namespace = &which.namespace;

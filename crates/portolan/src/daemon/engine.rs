@@ -17,16 +17,19 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Adopts the listeners of the process before this one. A mode without listeners ignores them.
-    pub(super) fn open(traffic: &TrafficSettings, inherited: Vec<NamedSocket>) -> anyhow::Result<Self> {
+    pub(super) fn open(traffic: &TrafficSettings) -> anyhow::Result<Self> {
         let mode = open(traffic)?;
-        if let Some(listeners) = mode.listeners() {
-            match listeners.adopt(inherited).context("adopting listeners")? {
-                0 => {}
-                count => tracing::info!("adopted {count} listeners"),
-            }
-        }
         Ok(Self { mode, retired: Vec::new() })
+    }
+
+    /// Adopts the listeners of the process before this one. A mode without listeners ignores them.
+    pub(super) fn adopt(&self, inherited: Vec<NamedSocket>) -> anyhow::Result<()> {
+        let Some(listeners) = self.mode.listeners() else { return Ok(()) };
+        match listeners.adopt(inherited).context("adopting listeners")? {
+            0 => {}
+            count => tracing::info!("adopted {count} listeners"),
+        }
+        Ok(())
     }
 
     /// Another mode is active from now on. The objects of the previous one stay until the new one has synced.

@@ -8,6 +8,7 @@ mod names;
 mod observers;
 pub(crate) mod runtime;
 mod shadow;
+mod starting;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -15,16 +16,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
-use portolan_dataplane::{FlowWorker, NamedSocket, SyncReport, Trust};
+use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
 use portolan_plan::{Plan, plan};
 
-use crate::control::{self, Published};
+use crate::control::Published;
 use crate::dns::Names;
-use crate::exit::{FAILURE, SUCCESS};
+use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::node_setup;
 use crate::settings::Settings;
@@ -50,17 +51,14 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     }
     let is_done = node_setup::apply(&settings);
     if settings.actions.init_only {
-        return Ok(if is_done { SUCCESS } else { FAILURE });
+        return Ok(if is_done { SUCCESS } else { PROXY_FAILURE });
     }
     let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
     let (sender, receiver) = sync_channel(EVENTS);
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
-    let inherited = if settings.replace { control::replace(&settings.control_socket)? } else { None };
-    let is_replacing = inherited.is_some();
-    let mut daemon = Daemon::open(settings, inherited.unwrap_or_default(), sender, start)?;
-    daemon.open_control_socket(is_replacing)?;
+    let Some(mut daemon) = Daemon::start(settings, &receiver, sender, start)? else { return Ok(SUCCESS) };
     daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
     daemon.work(&receiver);
@@ -99,14 +97,9 @@ struct Due {
 }
 
 impl Daemon {
-    fn open(
-        settings: Settings,
-        inherited: Vec<NamedSocket>,
-        events: SyncSender<Event>,
-        start: Instant,
-    ) -> anyhow::Result<Self> {
+    fn open(settings: Settings, events: SyncSender<Event>, start: Instant, is_replacing: bool) -> anyhow::Result<Self> {
         let runtime = runtime::start()?;
-        let engine = Engine::open(&settings.traffic, inherited)?;
+        let engine = Engine::open(&settings.traffic)?;
         let takeover = Takeover::new(engine.mode.owned());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
         let published = Arc::new(Mutex::new(Published {
@@ -116,7 +109,7 @@ impl Daemon {
             traffic_reader: engine.traffic_reader(),
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        let observers = Observers::open(&settings, &facts, runtime, read_traffic)?;
+        let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         Ok(Self {
             facts,
@@ -137,22 +130,6 @@ impl Daemon {
             is_watch_started: false,
             settings,
         })
-    }
-
-    /// A second daemon on the same socket is refused: the two would undo each other's changes.
-    fn open_control_socket(&self, is_replacing: bool) -> anyhow::Result<()> {
-        let path = &self.settings.control_socket;
-        if !is_replacing && control::is_answered(path) {
-            bail!(
-                "another portolan proxy listens on {}: stop it, replace it with --replace, or use another \
-                 --control-socket",
-                path.display()
-            );
-        }
-        let events = self.events.clone();
-        let replaced = move |replacement| _ = events.send(Event::Replaced(replacement));
-        control::serve(path, self.published.clone(), Box::new(replaced));
-        Ok(())
     }
 
     fn work(&mut self, events: &Receiver<Event>) {

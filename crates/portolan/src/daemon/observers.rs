@@ -33,10 +33,15 @@ impl Observers {
         facts: &Facts,
         runtime: Handle,
         read_traffic: ReadTraffic,
+        is_replacing: bool,
     ) -> anyhow::Result<Self> {
         let events = facts.cluster().map(|cluster| cluster.events());
-        let status = Status::start(options(settings, read_traffic), &runtime)
-            .inspect_err(|error| report_failure(events.as_ref(), error));
+        let mut options = options(settings, read_traffic);
+        if is_replacing {
+            // The other daemon has the ports until it is replaced.
+            (options.healthz, options.metrics) = (nowhere(), nowhere());
+        }
+        let status = Status::start(options, &runtime).inspect_err(|error| report_failure(events.as_ref(), error));
         if let Some(events) = &events {
             events.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
         }
@@ -73,7 +78,6 @@ impl Observers {
 
     /// Frees the ports for the next daemon.
     pub(super) fn close(&self) {
-        let nowhere = || Listen { address: None, must_succeed: false };
         let closed = self.status.listen_healthz(nowhere()).and_then(|()| self.status.listen_metrics(nowhere()));
         if let Err(error) = closed {
             tracing::error!("{error}");
@@ -163,6 +167,10 @@ fn build(settings: &Settings) -> Build {
 fn listen(settings: &Settings) -> (Listen, Listen) {
     let at = |address| Listen { address, must_succeed: settings.bind_hard_fail };
     (at(settings.healthz), at(settings.metrics))
+}
+
+fn nowhere() -> Listen {
+    Listen { address: None, must_succeed: false }
 }
 
 fn pages(settings: &Settings) -> Pages {

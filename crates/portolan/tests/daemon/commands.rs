@@ -106,3 +106,37 @@ fn commands_without_a_daemon_name_the_remedy() {
     node.start();
     until("the daemon answers again", || node.query(&["services"]).status.success());
 }
+
+/// The answer would be that of another set of manifests.
+#[test]
+fn a_path_that_cannot_be_read_is_a_failure() {
+    let node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    for words in [&["services"][..], &["render"], &["verify"], &["explain", "10.244.1.4", WEB]] {
+        for path in ["/nonexistent", "manifests/none.yaml"] {
+            let output = node.query_files(words, path);
+            assert_eq!(output.status.code(), Some(2), "{words:?} {path}: {}", text(&output));
+            assert!(text(&output).contains(path), "{}", text(&output));
+        }
+        assert_ne!(node.query_files(words, "manifests").status.code(), Some(2), "{words:?}");
+    }
+    let environment = node.plainly(&["env", "--manifests", "/nonexistent"]);
+    assert_eq!(environment.status.code(), Some(2), "{}", text(&environment));
+    let from = node.query_files(&["diff", "--from", "/nonexistent"], "manifests");
+    assert_eq!(from.status.code(), Some(2), "{}", text(&from));
+}
+
+/// kube-proxy's status, whatever the action.
+#[test]
+fn proxy_fails_with_1() {
+    let node = Node::new();
+    // A process of root without capabilities can change no rules, and no limit of connection tracking.
+    let program = env!("CARGO_BIN_EXE_portolan");
+    for action in [&["--cleanup"][..], &["--init-only", "--manifests=/etc", "--conntrack-min=900000"]] {
+        let words = [&["setpriv", "--bounding-set=-all", "--inh-caps=-all", program, "proxy"], action].concat();
+        let mut command = std::process::Command::new(words[0]);
+        command.args(&words[1..]);
+        let output = node.lab.host(portolan_testkit::topology::NODE).run(|| command.output()).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{action:?}: {}", text(&output));
+    }
+}

@@ -5,6 +5,7 @@ mod changes;
 mod churn;
 mod commands;
 mod compatibility;
+mod control;
 mod dns;
 mod families;
 mod files;

@@ -128,6 +128,11 @@ impl Node {
         matches!(self.daemon.as_mut().map(Child::try_wait), Some(Ok(None)))
     }
 
+    /// The process ID of the daemon.
+    pub(crate) fn process(&self) -> u32 {
+        self.daemon.as_ref().expect("the daemon runs").id()
+    }
+
     /// SIGTERM; returns the exit status.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         self.end(Signal::TERM)

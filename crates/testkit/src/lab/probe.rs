@@ -79,7 +79,8 @@ impl Lab {
         timeout: Duration,
     ) -> io::Result<LongConnection> {
         let socket = self.host(host).socket(destination, protocol)?;
-        socket.set_reuse_address(true)?;
+        // UDP would get the port of another open socket at random, and its datagrams would belong to the same flow.
+        socket.set_reuse_address(protocol != Protocol::Udp || binding.port.is_some())?;
         socket.bind(&binding.toward(destination).into())?;
         socket.connect_timeout(&destination.into(), timeout)?;
         socket.set_read_timeout(Some(timeout))?;

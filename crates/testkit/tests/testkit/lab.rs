@@ -1,5 +1,6 @@
 //! The lab itself: reachability, silence, translation by hand-written rules, long connections, labs side by side.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -208,6 +209,19 @@ fn a_probe_can_choose_its_address_and_port() {
     assert_eq!(outcome, Outcome::Answered { by: "pod-a1".to_owned(), seen_source: second, endpoint });
     let closed = lab.probe_from("node-a", Binding::default(), address("10.244.1.2:9"), Protocol::Tcp, PATIENT);
     assert_eq!(closed, Outcome::Refused);
+}
+
+/// Two flows with one port would be one flow for connection tracking.
+#[test]
+fn open_flows_have_different_ports() {
+    let lab = lab();
+    let server = address("10.244.1.3:8080");
+    lab.serve(server, Protocol::Udp).unwrap();
+    let open =
+        |_| lab.open_connection(&source("pod-a1", server), server, Protocol::Udp, Duration::from_secs(20)).unwrap();
+    let flows: Vec<_> = (0..500).map(open).collect();
+    let ports: BTreeSet<u16> = flows.iter().map(|flow| flow.answer().seen_port).collect();
+    assert_eq!(ports.len(), flows.len());
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn exchange_datagrams(node: &Node, from: &str, to: &str, times: u64, headers: u6
     // Opening sends a datagram, too; all answers have the same length.
     let answers: Vec<usize> = (1..times).map(|_| flow.exchange(b"hello").expect("an answer").len()).collect();
     let length = answers[0] as u64;
+    node.keep(flow);
     Usage {
         connections: 1,
         requests: Count { packets: times, bytes: times * (headers + 5) },

@@ -1,5 +1,6 @@
 //! A lab whose node has counters, and one-line helpers to create Services.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) struct Node {
     plan: Plan,
     reconciler: Reconciler<Nftables, NftablesKernel>,
     traffic: Traffic,
+    kept: RefCell<Vec<LongConnection>>,
 }
 
 impl Node {
@@ -37,7 +39,7 @@ impl Node {
         let node = NodeFacts { name: "node-a".into(), addresses, ..NodeFacts::default() };
         let service_ranges = ["10.96.0.0/16", "fd00:10:96::/112"].map(|range| range.parse().expect("a range")).into();
         let snapshot = Snapshot { node: Arc::new(node), service_ranges, ..Snapshot::default() };
-        Self { lab, snapshot, plan: Plan::default(), reconciler, traffic: Traffic::new() }
+        Self { lab, snapshot, plan: Plan::default(), reconciler, traffic: Traffic::new(), kept: RefCell::default() }
     }
 
     /// A Service with port 80 on this address, whose endpoints serve.
@@ -89,6 +91,11 @@ impl Node {
         let to: SocketAddr = to.parse().expect("an address");
         let source = Source::parse(from, to.ip()).expect("a host of the lab");
         self.lab.open_connection(&source, to, wire(protocol), ANSWER_WITHIN).expect("an endpoint answers")
+    }
+
+    /// Keeps the socket open: another flow with its port would be the same flow for connection tracking.
+    pub(crate) fn keep(&self, flow: LongConnection) {
+        self.kept.borrow_mut().push(flow);
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> String {

@@ -1,5 +1,8 @@
 //! `portolan env` and `portolan run`.
 
+use std::path::Path;
+use std::process::Command;
+
 use super::server::portolan;
 
 const SHOP: &str = "
@@ -68,4 +71,25 @@ fn a_command_runs_as_a_container_would() {
     );
     let (succeeded, output) = run(&["run", "--keep-resolv-conf", "--", "/nowhere/at/all"]);
     assert!(!succeeded && output.contains("starting /nowhere/at/all"), "{output}");
+}
+
+/// Another user may have placed a link where the file would be.
+#[test]
+fn run_writes_through_no_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let links =
+        "for name in portolan-resolv-$$.conf portolan-$$ portolan-resolv-$$; do ln -s $VICTIM $TMPDIR/$name; done";
+    let script = format!("{links}; exec $PORTOLAN run --dns 192.0.2.10 --manifests $EXAMPLES -- cat /etc/resolv.conf");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).env("TMPDIR", folder.path()).env("VICTIM", &victim);
+    command.env("PORTOLAN", env!("CARGO_BIN_EXE_portolan"));
+    command.env("EXAMPLES", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("nameserver 192.0.2.10"), "{text} {output:?}");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten().filter(|it| !it.path().is_symlink());
+    assert_eq!(left.count(), 1, "nothing but the victim is left");
 }
