@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
         return write_config(path, &settings);
     }
     if settings.actions.cleanup {
-        return commands::cleanup_all(&OutputFlags { output: Output::Text });
+        return commands::cleanup_all(&settings.control_socket, &OutputFlags { output: Output::Text });
     }
     daemon::run(settings)
 }

@@ -28,10 +28,9 @@ impl Takeover {
         }
         let detection = find(|_| true, Some(&self.owned));
         let mut report = remove_all(&detection.peers, Connections::Keep, Some(&self.owned));
-        let (unreadable, failed) = detection.errors.into_iter().partition(RemovalError::is_final);
-        let unreadable: Vec<RemovalError> = unreadable;
+        let (unreadable, failed): (Vec<_>, Vec<_>) = detection.errors.into_iter().partition(RemovalError::is_final);
         report.kept.extend(unreadable.iter().map(|error| format!("what cannot be read: {error}")));
-        report.failed.extend::<Vec<_>>(failed);
+        report.failed.extend(failed);
         self.done = report.is_complete();
         let text = report.to_string();
         let is_news = text != self.last_report;
