@@ -103,15 +103,32 @@ pub struct Report {
 pub struct RemovalError {
     attempted: String,
     reason: String,
+    /// A second attempt would fail, too.
+    is_final: bool,
 }
 
 impl RemovalError {
     pub fn new(attempted: impl Into<String>, reason: impl fmt::Display) -> Self {
-        Self { attempted: attempted.into(), reason: reason.to_string() }
+        Self { attempted: attempted.into(), reason: reason.to_string(), is_final: false }
+    }
+
+    /// For an attempt that fails until the machine changes.
+    pub(crate) fn lasting(self) -> Self {
+        Self { is_final: true, ..self }
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final
     }
 }
 
 impl Report {
+    pub fn append(&mut self, mut other: Self) {
+        self.removed.append(&mut other.removed);
+        self.kept.append(&mut other.kept);
+        self.failed.append(&mut other.failed);
+    }
+
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty()
     }

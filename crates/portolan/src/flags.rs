@@ -249,5 +249,7 @@ pub struct CleanupFlags {
     #[arg(long, default_value = "5m", value_parser = parse_duration, requires = "after_kube_proxy")]
     pub timeout: Duration,
     #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
     pub output: OutputFlags,
 }

@@ -12,6 +12,7 @@ pub mod flags;
 pub mod host;
 mod klog;
 mod log;
+pub mod loopback;
 pub mod node_setup;
 mod offline;
 mod proxy;

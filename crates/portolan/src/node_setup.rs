@@ -6,7 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use portolan_model::{Family, Snapshot};
+use portolan_plan::{Plan, PlanConfig, plan};
 
+use crate::loopback::LoopbackRouting;
 use crate::settings::{ConntrackSettings, Settings};
 
 /// kube-proxy's upper limit for the connection table, whatever the number of processors.
@@ -18,14 +21,22 @@ const ENTRIES_PER_BUCKET: u64 = 4;
 pub fn apply(settings: &Settings) -> bool {
     let machine = Machine::default();
     let mut problems = machine.tune_conntrack(&settings.conntrack);
-    if settings.traffic.plan.loopback_node_ports {
-        problems.extend(machine.route_loopback());
+    // Only the rules make this safe, so that otherwise the run loop does it, after them. A daemon without the privilege
+    // depends on the init container.
+    if settings.actions.init_only && serves_loopback(&settings.traffic.plan) {
+        let allowed = LoopbackRouting::beside(&settings.control_socket).allow();
+        problems.extend(allowed.err().map(|error| format!("{error:#}")));
     }
     problems.iter().for_each(|problem| tracing::error!("{problem}"));
     // As in kube-proxy, this is no failure: it needs another privilege, and a unit or pod can set it, too.
     let last = machine.protect_from_out_of_memory(settings.oom_score_adj.into());
     last.iter().for_each(|problem| tracing::warn!("{problem}"));
     problems.is_empty()
+}
+
+/// Whether node ports are served at 127.0.0.1, on whatever node.
+fn serves_loopback(config: &PlanConfig) -> bool {
+    plan(&Snapshot::default(), &Plan::default(), config).node.family(Family::V4).loopback_node_ports
 }
 
 /// The root of /proc and /sys.
@@ -60,12 +71,6 @@ impl Machine {
 
     pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
         let sysctl = Sysctl { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
-        self.apply(&sysctl).err().map(|error| format!("{error:#}")).into_iter().collect()
-    }
-
-    /// Lets the node reach its own node ports at 127.0.0.1. The rules keep out packets from other hosts.
-    pub fn route_loopback(&self) -> Vec<String> {
-        let sysctl = Sysctl { file: "proc/sys/net/ipv4/conf/all/route_localnet".into(), value: 1, is_least: false };
         self.apply(&sysctl).err().map(|error| format!("{error:#}")).into_iter().collect()
     }
 

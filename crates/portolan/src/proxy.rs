@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
         return write_config(path, &settings);
     }
     if settings.actions.cleanup {
-        let status = commands::cleanup_all(&OutputFlags { output: Output::Text })?;
+        let status = commands::cleanup_all(&settings.control_socket, &OutputFlags { output: Output::Text })?;
         return Ok(if status == SUCCESS { SUCCESS } else { PROXY_FAILURE });
     }
     daemon::run(settings)

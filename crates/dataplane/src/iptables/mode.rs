@@ -7,12 +7,12 @@ use portolan_plan::Plan;
 
 use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPTED, NAME, chains, listing};
 use crate::fake::FakeKernel;
-use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, synchronize_by_reconciler};
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize};
 use crate::place::{Owned, Place, RemovalError, Report};
 use crate::tables::{self, RuleTally, ServiceChains};
 use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
 use crate::view::View;
-use crate::{Error, Listeners, ModeSettings, Reconciler};
+use crate::{Difference, Error, Listeners, ModeSettings, Reconciler, SyncReport, Trust};
 
 pub static MODE: IptablesMode = IptablesMode;
 
@@ -118,7 +118,38 @@ struct ActiveIptables {
     machine: Machine,
 }
 
-synchronize_by_reconciler!(ActiveIptables);
+impl ActiveIptables {
+    /// Counters are part of what is repaired: rules that name a missing one are refused. Where they cannot be created, the
+    /// rules go without them. Returns whether another attempt makes sense.
+    fn repair_counters(&mut self) -> bool {
+        let is_missing = self.machine.has_counters && !has_counters();
+        if is_missing {
+            create_counters();
+        }
+        let machine = Machine::look();
+        if machine != self.machine {
+            self.reconciler.use_dataplane(dataplane(&self.settings, machine));
+            self.machine = machine;
+        }
+        is_missing
+    }
+}
+
+impl Synchronize for ActiveIptables {
+    fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
+        let first = self.reconciler.sync(plan, trust);
+        if first.as_ref().is_ok_and(|report| report.failure.is_none()) || !self.repair_counters() {
+            return first;
+        }
+        let second = self.reconciler.sync(plan, Trust::Nothing)?;
+        // If one family succeeded, the changes belong to the first attempt.
+        Ok(first.map_or(second.clone(), |first| SyncReport { changes: first.changes, ..second }))
+    }
+
+    fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
+        self.reconciler.verify(plan)
+    }
+}
 
 impl ActiveMode for ActiveIptables {
     fn use_settings(&mut self, settings: &ModeSettings) -> Result<(), Error> {

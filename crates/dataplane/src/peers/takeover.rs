@@ -1,6 +1,6 @@
 //! Takeover from kube-proxy or from another mode, step by step: what cannot be removed now is retried.
 
-use super::{Connections, Owned, Report, find, remove_all};
+use super::{Connections, Owned, RemovalError, Report, find, remove_all};
 
 /// The state of a takeover by the active mode.
 #[derive(Debug)]
@@ -28,7 +28,9 @@ impl Takeover {
         }
         let detection = find(|_| true, Some(&self.owned));
         let mut report = remove_all(&detection.peers, Connections::Keep, Some(&self.owned));
-        report.failed.extend(detection.errors);
+        let (unreadable, failed): (Vec<_>, Vec<_>) = detection.errors.into_iter().partition(RemovalError::is_final);
+        report.kept.extend(unreadable.iter().map(|error| format!("what cannot be read: {error}")));
+        report.failed.extend(failed);
         self.done = report.is_complete();
         let text = report.to_string();
         let is_news = text != self.last_report;

@@ -1,5 +1,6 @@
 //! Removal of rules: our own, those of every proxy, or our own once kube-proxy serves again.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -12,6 +13,7 @@ use super::show;
 use crate::dns::remove_table;
 use crate::exit::{FAILURE, SUCCESS};
 use crate::flags::{CleanupFlags, OutputFlags};
+use crate::loopback::LoopbackRouting;
 
 /// How often to look for kube-proxy's rules, and how often to report the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -26,17 +28,35 @@ struct WholeAnswer {
 
 pub fn cleanup(flags: &CleanupFlags) -> anyhow::Result<u8> {
     if flags.all {
-        return cleanup_all(&flags.output);
+        return cleanup_all(&flags.control.control_socket, &flags.output);
     }
+    let routing = LoopbackRouting::beside(&flags.control.control_socket);
+    let mut report = Report::default();
     if flags.after_kube_proxy {
         wait_for_kube_proxy(flags.timeout)?;
+        routing.forget()?;
+    } else {
+        restore_loopback(&routing, &mut report);
     }
-    show_report(&flags.output, peers::cleanup_own(), "nothing of Portolan's was programmed\n")
+    report.append(peers::cleanup_own());
+    show_report(&flags.output, report, "nothing of Portolan's was programmed\n")
 }
 
 /// Removes everything of every mode, ours and kube-proxy's, as `portolan proxy --cleanup` does.
-pub fn cleanup_all(output: &OutputFlags) -> anyhow::Result<u8> {
-    show_report(output, peers::cleanup_everything(), "nothing of Portolan's or kube-proxy's was programmed\n")
+pub fn cleanup_all(control_socket: &Path, output: &OutputFlags) -> anyhow::Result<u8> {
+    let mut report = Report::default();
+    restore_loopback(&LoopbackRouting::beside(control_socket), &mut report);
+    report.append(peers::cleanup_everything());
+    show_report(output, report, "nothing of Portolan's or kube-proxy's was programmed\n")
+}
+
+/// Before the rules that make it safe go.
+fn restore_loopback(routing: &LoopbackRouting, report: &mut Report) {
+    match routing.restore() {
+        Ok(true) => report.removed.push("the setting route_localnet".to_owned()),
+        Ok(false) => {}
+        Err(error) => report.failed.push(RemovalError::new("setting route_localnet back", format!("{error:#}"))),
+    }
 }
 
 fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyhow::Result<u8> {

@@ -21,12 +21,14 @@ use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
+use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
 use crate::control::Published;
 use crate::dns::Names;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
+use crate::loopback::LoopbackRouting;
 use crate::node_setup;
 use crate::settings::Settings;
 
@@ -246,14 +248,27 @@ impl Daemon {
     fn program(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
         let begin = Instant::now();
         self.withdraw_names();
+        self.follow_loopback(false);
         let outcome = self.engine.sync(&self.plan, trust);
         self.observers.note_rules(self.engine.mode.rule_tally());
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report.changes, &self.plan);
+        self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();
         Ok(report)
+    }
+
+    /// Packets from 127.0.0.1 may leave the node only while the rules keep others from coming in.
+    fn follow_loopback(&self, is_synced: bool) {
+        let routing = LoopbackRouting::beside(&self.settings.control_socket);
+        let outcome = match (self.plan.node.family(Family::V4).loopback_node_ports, is_synced) {
+            (true, true) => routing.allow(),
+            (false, false) => routing.restore().map(drop),
+            _ => Ok(()),
+        };
+        outcome.unwrap_or_else(|error| tracing::error!("{error:#}"));
     }
 
     fn publish(&self, change: impl FnOnce(&mut Published, &Self)) {

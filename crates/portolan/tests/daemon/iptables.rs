@@ -131,3 +131,17 @@ fn foreign_rules_stay_and_ours_can_be_removed() {
         assert!(!after.contains(gone), "{after}");
     }
 }
+
+/// `portolan cleanup` beside a running daemon also deletes the counters that rules name.
+#[test]
+fn deleted_counters_are_repaired_with_the_rules() {
+    let node = running(&["10.244.1.2"]);
+    let has_counter = || save(&node).contains("--nfacct-name ct_state_invalid_dropped_pkts");
+    let had_counter = has_counter();
+    let output = node.query(&["cleanup"]);
+    assert!(output.status.success(), "{output:?}");
+    node.write("web.yaml", &web(WEB_IP, &["10.244.2.2"]));
+    until("the change is in force", || node.answer("pod-a3", WEB, Protocol::Tcp) == "pod-b1");
+    node.settle();
+    assert_eq!(has_counter(), had_counter);
+}

@@ -66,7 +66,11 @@ fn run(family: Family, what: &str, flags: &[&str], input: &str) -> Outcome<Strin
         Err(error) if error.kind() == io::ErrorKind::NotFound => unnamed(base, what, flags, input),
         output => output,
     };
-    let output = output.map_err(|error| RemovalError::new(format!("running {program}"), error))?;
+    let output = output.map_err(|error| {
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        let failure = RemovalError::new(format!("running {program}"), error);
+        if is_missing { failure.lasting() } else { failure }
+    })?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(RemovalError::new(format!("running {program}"), format!("{}: {message}", output.status)));
