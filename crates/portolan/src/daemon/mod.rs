@@ -57,6 +57,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
+    events::watch_settings(settings.dns_config_file(), sender.clone())?;
     let inherited = if settings.replace { control::replace(&settings.control_socket)? } else { None };
     let is_replacing = inherited.is_some();
     let mut daemon = Daemon::open(settings, inherited.unwrap_or_default(), sender, start)?;
@@ -286,7 +287,7 @@ impl Daemon {
     /// Puts the changed configuration file in force. An invalid file changes nothing.
     fn change_settings(&mut self) {
         match self.settings.read_again() {
-            Ok(settings) if settings.document == self.settings.document => {}
+            Ok(settings) if settings.document == self.settings.document => self.change_names(settings.dns),
             Ok(settings) => self.use_settings(settings),
             Err(error) => {
                 tracing::error!("the new configuration is not used: {error:#}");
@@ -310,7 +311,9 @@ impl Daemon {
         if settings.facts != self.settings.facts {
             self.change_facts(&settings);
         }
+        let dns = std::mem::replace(&mut settings.dns, self.settings.dns.take());
         self.settings = settings;
+        self.change_names(dns);
         node_setup::apply(&self.settings);
         self.observers.use_settings(&self.settings);
         self.publish(|published, daemon| published.settings = daemon.settings.clone());
