@@ -14,11 +14,14 @@ pub(crate) struct Targets {
     /// By label.
     endpoints: Box<[(u32, IpAddr)]>,
     all: Ports,
-    by_port: Box<[(Box<str>, Protocol, Ports)]>,
+    by_port: Box<[Port<Ports>]>,
 }
 
+/// The targets of a port with this name.
+type Port<T> = (Box<str>, Protocol, T);
+
 /// Labels with port numbers, sorted and without duplicates.
-pub(crate) type Ports = Box<[(u32, u16)]>;
+type Ports = Box<[(u32, u16)]>;
 
 impl Targets {
     fn new<'a>(ready: impl Iterator<Item = (&'a Slice, &'a SliceEndpoint)> + Clone) -> Self {
@@ -26,7 +29,7 @@ impl Targets {
         labels.sort_unstable();
         labels.dedup();
         let (mut endpoints, mut all) = (Vec::new(), Vec::new());
-        let mut by_port: Vec<(Box<str>, Protocol, Vec<(u32, u16)>)> = Vec::new();
+        let mut by_port: Vec<Port<Vec<(u32, u16)>>> = Vec::new();
         for (slice, endpoint) in ready {
             let Ok(index) = labels.binary_search(&lowered(endpoint)) else { continue };
             endpoints.push((index as u32, endpoint.address));
