@@ -168,6 +168,11 @@ impl Page {
                 "Queries answered by following the search path on the server.",
                 read(&metrics.autopath),
             ),
+            (
+                "coredns_reload_failed_total",
+                "Changed settings that were not used because of an error.",
+                read(&metrics.failed_reloads),
+            ),
             ("coredns_panics_total", "Queries that ended in a panic.", read(&metrics.panics)),
             ("portolan_dns_rate_limited_total", "Queries over the rate limit of their client.", read(&metrics.limited)),
             (
@@ -183,7 +188,7 @@ impl Page {
         ] {
             self.family(name, "counter", help);
             match name {
-                "coredns_panics_total" => self.line(format_args!("{name} {value}")),
+                "coredns_panics_total" | "coredns_reload_failed_total" => self.line(format_args!("{name} {value}")),
                 _ if name.starts_with("portolan_dns_") => self.line(format_args!("{name} {value}")),
                 "coredns_autopath_success_total" => {
                     let server = self.server.clone();

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::block::{Block, is_within, normalized};
 use super::directive::Directive;
-use super::plugins::Reader;
+use super::reader::Reader;
 
 /// One list of rules. The first rule that matches a query decides; without one, the query is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

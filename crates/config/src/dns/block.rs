@@ -1,7 +1,7 @@
 //! A server block and its keys: the zones and the port that it serves.
 
 use super::directive::Directive;
-use super::plugins::Reader;
+use super::reader::Reader;
 
 pub(super) const ROOT: &str = ".";
 

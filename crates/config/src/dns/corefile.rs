@@ -2,8 +2,8 @@
 
 use super::block::Block;
 use super::directive::{Directive, parse};
-use super::plugins::{self, Reader};
-use super::{DnsDocument, forward};
+use super::reader::Reader;
+use super::{DnsDocument, forward, plugins};
 use crate::notice::Notice;
 
 /// The supported settings of the file, and notices for lines without effect. A line that restricts what is served, and

@@ -2,7 +2,7 @@
 
 use super::block::{Block, ROOT, is_within, normalized};
 use super::directive::Directive;
-use super::plugins::Reader;
+use super::reader::Reader;
 
 /// Names of the block's zones below FROM are forwarded.
 pub(super) fn read(reader: &mut Reader<'_>, block: &Block<'_>, plugin: &Directive) {

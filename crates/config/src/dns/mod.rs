@@ -8,6 +8,7 @@ mod corefile;
 mod directive;
 mod forward;
 mod plugins;
+mod reader;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,36 +2,9 @@
 
 use super::block::{Block, is_within, normalized};
 use super::directive::Directive;
-use super::{DnsDocument, acl, forward};
-use crate::notice::Notice;
+use super::reader::Reader;
+use super::{acl, forward};
 use crate::span::parse_duration;
-
-pub(super) struct Reader<'a> {
-    pub(super) file: &'a str,
-    pub(super) document: DnsDocument,
-    pub(super) notices: Vec<Notice>,
-    pub(super) errors: Vec<String>,
-}
-
-impl Reader<'_> {
-    /// The line restricts what is served, or its meaning is unclear: the file is not used.
-    pub(super) fn refuse(&mut self, directive: &Directive, why: &str) {
-        self.errors.push(self.place(directive, why));
-    }
-
-    pub(super) fn unsupported(&mut self, directive: &Directive, why: &str) {
-        self.notices.push(Notice::warning(self.place(directive, why)));
-    }
-
-    pub(super) fn redundant(&mut self, directive: &Directive, why: &str) {
-        self.notices.push(Notice::info(self.place(directive, why)));
-    }
-
-    fn place(&self, directive: &Directive, why: &str) -> String {
-        let (file, line, words) = (self.file, directive.line, directive.words.join(" "));
-        format!("{file}:{line}: {words}: {why}")
-    }
-}
 
 pub(super) fn read(reader: &mut Reader<'_>, block: &Block<'_>, all: &[Block<'_>], plugin: &Directive) {
     match plugin.name() {
@@ -67,7 +40,7 @@ fn read_everywhere(reader: &mut Reader<'_>, plugin: &Directive) {
         "bind" => reader.refuse(plugin, "options of bind are not supported: write the addresses"),
         "errors" => reader.redundant(plugin, "errors are always logged"),
         "loadbalance" => reader.redundant(plugin, "addresses always rotate"),
-        "reload" => reader.redundant(plugin, "the file is read at startup; restart to apply changes"),
+        "reload" => reader.redundant(plugin, "a changed file is always applied"),
         "loop" => reader.redundant(plugin, "a forwarding loop ends with SERVFAIL after the deadline"),
         "multisocket" => reader.redundant(plugin, "--threads sets the number of sockets"),
         "bufsize" => reader.redundant(plugin, "UDP responses have at most 1232 octets"),

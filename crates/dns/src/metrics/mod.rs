@@ -24,6 +24,7 @@ pub(crate) struct Metrics {
     /// Queries dropped unread because a thread was behind.
     pub(crate) shed: AtomicU64,
     pub(crate) evicted_connections: Arc<AtomicU64>,
+    pub(crate) failed_reloads: AtomicU64,
     pub(crate) panics: AtomicU64,
 }
 

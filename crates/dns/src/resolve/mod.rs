@@ -36,13 +36,14 @@ pub(crate) use deferred::PanicGuard;
 const UDP_LIMIT: usize = 1232;
 const TCP_LIMIT: usize = u16::MAX as usize;
 
+#[derive(Debug)]
 pub struct Resolver {
     config: Config,
     pub published: Arc<Published>,
-    pub(crate) cache: Cache,
-    pub(crate) forwarder: Option<Forwarder>,
-    limit: Option<RateLimit>,
-    pub(crate) metrics: Metrics,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) forwarder: Option<Arc<Forwarder>>,
+    limit: Option<Arc<RateLimit>>,
+    pub(crate) metrics: Arc<Metrics>,
     task_counts: Arc<Counts>,
     pub(crate) waiting: Arc<Waiting>,
     in_flight: Arc<InFlight>,
@@ -67,19 +68,48 @@ pub struct ThreadState {
 
 impl Resolver {
     pub fn new(config: Config) -> Self {
-        let forwarder = (!config.forward.routes.is_empty()).then(|| Forwarder::new(config.forward.clone()));
-        let metrics = Metrics::default();
+        let metrics = Arc::new(Metrics::default());
         Self {
-            cache: Cache::new(config.cache.clone()),
-            limit: config.rate_limit.map(|limit| RateLimit::new(limit, Instant::now())),
+            cache: Arc::new(Cache::new(config.cache.clone())),
+            limit: rate_limit(&config),
             published: Arc::default(),
             task_counts: metrics.counts(),
             waiting: Arc::new(Waiting::new(config.forward.max_concurrent)),
             in_flight: Arc::default(),
             metrics,
-            forwarder,
+            forwarder: forwarder(&config),
             config,
         }
+    }
+
+    /// The same with other settings: it keeps the counters, and whatever the change does not concern. If the zones have
+    /// other settings, a new zone must be published.
+    pub fn with_config(&self, config: Config) -> Self {
+        let old = &self.config;
+        let is_same_forward = old.forward == config.forward;
+        let (kept_cache, kept_limit) = (old.cache == config.cache, old.rate_limit == config.rate_limit);
+        // What other upstreams answered may be wrong.
+        let is_cache_kept = kept_cache && is_same_forward;
+        Self {
+            published: if old.zone == config.zone { self.published.clone() } else { Arc::default() },
+            cache: if is_cache_kept { self.cache.clone() } else { Arc::new(Cache::new(config.cache.clone())) },
+            forwarder: if is_same_forward { self.forwarder.clone() } else { forwarder(&config) },
+            limit: if kept_limit { self.limit.clone() } else { rate_limit(&config) },
+            metrics: self.metrics.clone(),
+            task_counts: self.task_counts.clone(),
+            waiting: if is_same_forward {
+                self.waiting.clone()
+            } else {
+                Arc::new(Waiting::new(config.forward.max_concurrent))
+            },
+            in_flight: if is_cache_kept { self.in_flight.clone() } else { Arc::default() },
+            config,
+        }
+    }
+
+    /// The state of a thread that used another resolver before.
+    pub(crate) fn adopt(&self, state: &mut ThreadState) {
+        state.reader = Reader::new(self.published.clone());
     }
 
     pub fn config(&self) -> &Config {
@@ -169,9 +199,9 @@ impl Resolver {
         }
         let limit = if client.is_tcp { TCP_LIMIT } else { query.limit(UDP_LIMIT) };
         let turn = state.turns.next();
-        let zone = state.reader.zone().map(|zone| &**zone);
+        let zone = state.reader.value().map(|zone| &**zone);
         let Self { config, forwarder, cache, metrics, .. } = self;
-        let forwarder = forwarder.as_ref();
+        let forwarder = forwarder.as_deref();
         Attempt { config, forwarder, cache, metrics, zone, query, client, known, now, turn, limit }.answer(out)
     }
 
@@ -236,6 +266,11 @@ impl Resolver {
         tracing::error!("a query caused a panic, which is a bug: {message:02x?}");
     }
 
+    /// Changed settings were invalid.
+    pub fn note_failed_reload(&self) {
+        count(&self.metrics.failed_reloads);
+    }
+
     /// A query was dropped because the server is behind.
     pub(crate) fn note_shed(&self) {
         count(&self.metrics.shed);
@@ -250,6 +285,14 @@ impl Resolver {
             ZoneKind::Other
         }
     }
+}
+
+fn forwarder(config: &Config) -> Option<Arc<Forwarder>> {
+    (!config.forward.routes.is_empty()).then(|| Arc::new(Forwarder::new(config.forward.clone())))
+}
+
+fn rate_limit(config: &Config) -> Option<Arc<RateLimit>> {
+    config.rate_limit.map(|limit| Arc::new(RateLimit::new(limit, Instant::now())))
 }
 
 fn refuse(query: &Query<'_>, rcode: Rcode, out: &mut Vec<u8>) -> Rcode {

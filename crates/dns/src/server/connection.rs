@@ -14,6 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::connections::Place;
+use super::udp::follow;
+use crate::published::{Published, Reader};
 use crate::resolve::{Client, Deferred, Handled, PanicGuard, Resolver, ThreadState};
 
 /// A connection without a complete query or an answer for this time is closed.
@@ -32,7 +34,7 @@ pub(super) const MAX_UNREAD: usize = 128;
 pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) client: SocketAddr,
-    pub(super) resolver: Arc<Resolver>,
+    pub(super) current: Arc<Published<Resolver>>,
     pub(super) place: Place,
     pub(super) unread: Arc<Semaphore>,
 }
@@ -40,6 +42,8 @@ pub(super) struct Connection {
 /// Received octets, and the queries that wait.
 struct Session {
     connection: Connection,
+    current: Reader<Resolver>,
+    resolver: Arc<Resolver>,
     state: ThreadState,
     input: Vec<u8>,
     waiting: JoinSet<Box<Deferred>>,
@@ -48,11 +52,18 @@ struct Session {
 
 impl Connection {
     pub(super) async fn serve(self) -> io::Result<()> {
-        let _guard = PanicGuard(self.resolver.clone());
+        let Some(resolver) = self.current.current() else { return Ok(()) };
+        let _guard = PanicGuard(resolver.clone());
         self.stream.set_nodelay(true)?;
-        let state = self.resolver.task_state();
-        let mut session =
-            Session { connection: self, state, input: Vec::new(), waiting: JoinSet::new(), is_closed: false };
+        let mut session = Session {
+            current: Reader::new(self.current.clone()),
+            connection: self,
+            state: resolver.task_state(),
+            resolver,
+            input: Vec::new(),
+            waiting: JoinSet::new(),
+            is_closed: false,
+        };
         let mut idle = Box::pin(sleep_until(Instant::now() + IDLE_TIMEOUT));
         while session.step(&mut idle).await? {}
         Ok(())
@@ -101,9 +112,10 @@ impl Session {
     }
 
     async fn handle(&mut self, message: &[u8]) -> io::Result<bool> {
+        follow(&mut self.current, &mut self.resolver, &mut self.state);
         let client = Client { address: self.connection.client, is_tcp: true };
         let mut answer = Vec::new();
-        match self.connection.resolver.handle(&mut self.state, message, client, &mut answer) {
+        match self.resolver.handle(&mut self.state, message, client, &mut answer) {
             Handled::Answered => self.write(&answer).await?,
             Handled::Ignored => return Ok(false),
             Handled::Deferred(deferred) => self.wait_for(deferred),
@@ -113,7 +125,7 @@ impl Session {
     }
 
     fn wait_for(&mut self, mut deferred: Box<Deferred>) {
-        let resolver = self.connection.resolver.clone();
+        let resolver = self.resolver.clone();
         self.waiting.spawn(async move {
             let _guard = PanicGuard(resolver.clone());
             resolver.gather(&mut deferred).await;
@@ -123,7 +135,7 @@ impl Session {
 
     async fn answer(&mut self, deferred: Box<Deferred>) -> io::Result<()> {
         let mut answer = Vec::new();
-        if self.connection.resolver.complete(&mut self.state, &deferred, &mut answer) {
+        if self.resolver.complete(&mut self.state, &deferred, &mut answer) {
             self.write(&answer).await?;
         } else {
             self.wait_for(deferred);

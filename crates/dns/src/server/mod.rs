@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::published::Published;
 use crate::resolve::Resolver;
 use tcp::Tcp;
 
@@ -48,37 +49,80 @@ fn advice(error: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct Server {
     pub addresses: Vec<SocketAddr>,
+    /// The resolver in use; a new one is used from the next query on.
+    pub resolver: Arc<Published<Resolver>>,
+    listeners: Vec<Listener>,
+    tcp: Tcp,
+    runtime: Handle,
+}
+
+/// The sockets of one address.
+#[derive(Debug)]
+struct Listener {
+    /// As configured: port 0 means any.
+    wanted: SocketAddr,
+    address: SocketAddr,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    tasks: Vec<AbortHandle>,
+    task: Option<AbortHandle>,
 }
 
 impl Server {
     pub fn start(listen: &Listen, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
-        let mut server = Self { addresses: Vec::new(), stop: Arc::default(), threads: Vec::new(), tasks: Vec::new() };
         open::raise_descriptor_limit();
+        let current = Arc::new(Published::default());
+        current.publish(resolver.clone());
         let tcp = Tcp::new(resolver.metrics.evicted_connections.clone());
-        for address in &listen.addresses {
-            let failed = |source| ServerError::Open { address: *address, source };
-            let (listener, sockets) = open::both(*address, listen).map_err(failed)?;
-            let address = listener.local_addr().map_err(failed)?;
-            for socket in sockets {
-                let thread = udp::serve(socket, resolver.clone(), runtime.clone(), server.stop.clone());
-                server.threads.push(thread.map_err(ServerError::Thread)?);
-            }
-            let task = tcp.serve(listener, resolver.clone(), runtime).map_err(failed)?;
-            server.tasks.push(task);
-            server.addresses.push(address);
-        }
+        let runtime = runtime.clone();
+        let mut server = Self { addresses: Vec::new(), resolver: current, listeners: Vec::new(), tcp, runtime };
+        server.listen(listen)?;
         Ok(server)
+    }
+
+    /// Opens the addresses that are new, then closes those that are not wanted any more. After an error nothing has
+    /// changed.
+    pub fn listen(&mut self, listen: &Listen) -> Result<(), ServerError> {
+        let is_open = |address: &&SocketAddr| self.listeners.iter().any(|it| it.wanted == **address);
+        let missing = listen.addresses.iter().filter(|address| !is_open(address));
+        let opened = missing.map(|address| self.open(*address, listen)).collect::<Result<Vec<_>, _>>()?;
+        self.listeners.retain(|listener| listen.addresses.contains(&listener.wanted));
+        self.listeners.extend(opened);
+        self.addresses = self.listeners.iter().map(|listener| listener.address).collect();
+        Ok(())
+    }
+
+    fn open(&self, wanted: SocketAddr, listen: &Listen) -> Result<Listener, ServerError> {
+        let failed = |source| ServerError::Open { address: wanted, source };
+        let (tcp, sockets) = open::both(wanted, listen.is_shared, listen.threads).map_err(failed)?;
+        let address = tcp.local_addr().map_err(failed)?;
+        let mut listener = Listener { wanted, address, stop: Arc::default(), threads: Vec::new(), task: None };
+        for socket in sockets {
+            let thread = udp::serve(socket, self.resolver.clone(), self.runtime.clone(), listener.stop.clone());
+            listener.threads.push(thread.map_err(ServerError::Thread)?);
+        }
+        listener.task = Some(self.tcp.serve(tcp, self.resolver.clone(), &self.runtime).map_err(failed)?);
+        Ok(listener)
     }
 }
 
 impl Drop for Server {
+    /// All threads stop at the same time.
+    fn drop(&mut self) {
+        self.listeners.iter().for_each(Listener::stop);
+    }
+}
+
+impl Listener {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Drop for Listener {
     /// The ports are free when this returns: a remaining socket would take queries from the successor.
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.stop();
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }

@@ -9,8 +9,6 @@ use portolan_kernel::datagram;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::Listen;
-
 const BACKLOG: i32 = 512;
 /// How often a port is assigned until one is free for both protocols.
 const ATTEMPTS: usize = 16;
@@ -27,10 +25,10 @@ pub(super) fn raise_descriptor_limit() {
 }
 
 /// With port 0 the kernel assigns a port for TCP, which may be in use for UDP; then the next one is tried.
-pub(super) fn both(address: SocketAddr, listen: &Listen) -> io::Result<(TcpListener, Vec<UdpSocket>)> {
+pub(super) fn both(address: SocketAddr, is_shared: bool, threads: usize) -> io::Result<(TcpListener, Vec<UdpSocket>)> {
     for _ in 0..ATTEMPTS {
-        let listener = tcp(address, listen.is_shared)?;
-        match udp(listener.local_addr()?, listen.is_shared, listen.threads.max(1)) {
+        let listener = tcp(address, is_shared)?;
+        match udp(listener.local_addr()?, is_shared, threads.max(1)) {
             Err(error) if address.port() == 0 && error.kind() == io::ErrorKind::AddrInUse => {}
             sockets => return Ok((listener, sockets?)),
         }

@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::connection::{Connection, MAX_UNREAD};
 use super::connections::Connections;
+use crate::published::Published;
 use crate::resolve::Resolver;
 
 /// The backoff after an accept error, for example when the process is out of descriptors.
@@ -32,22 +33,22 @@ impl Tcp {
     pub(super) fn serve(
         &self,
         listener: TcpListener,
-        resolver: Arc<Resolver>,
+        current: Arc<Published<Resolver>>,
         runtime: &Handle,
     ) -> io::Result<AbortHandle> {
         let _context = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        Ok(runtime.spawn(self.clone().accept_forever(listener, resolver)).abort_handle())
+        Ok(runtime.spawn(self.clone().accept_forever(listener, current)).abort_handle())
     }
 
-    async fn accept_forever(self, listener: tokio::net::TcpListener, resolver: Arc<Resolver>) {
+    async fn accept_forever(self, listener: tokio::net::TcpListener, current: Arc<Published<Resolver>>) {
         let mut tasks = JoinSet::new();
         loop {
             match listener.accept().await {
                 Ok((stream, client)) => {
                     let place = self.connections.admit(client.ip());
                     let (number, unread) = (place.number, self.unread.clone());
-                    let connection = Connection { stream, client, resolver: resolver.clone(), place, unread };
+                    let connection = Connection { stream, client, current: current.clone(), place, unread };
                     self.connections.attach(number, tasks.spawn(async move { _ = connection.serve().await }));
                 }
                 Err(error) => {

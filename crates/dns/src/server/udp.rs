@@ -15,6 +15,7 @@ use portolan_kernel::datagram::{self, Received};
 use portolan_kernel::datagram_batch::DatagramBatch;
 use tokio::runtime::Handle;
 
+use crate::published::{Published, Reader};
 use crate::resolve::{Client, Deferred, Handled, PanicGuard, Resolver, ThreadState};
 
 /// Queries are short; a longer datagram is truncated, and rejected as malformed.
@@ -29,26 +30,31 @@ const STACK: usize = 256 * 1024;
 
 pub(super) fn serve(
     socket: UdpSocket,
-    resolver: Arc<Resolver>,
+    current: Arc<Published<Resolver>>,
     runtime: Handle,
     stop: Arc<AtomicBool>,
 ) -> io::Result<JoinHandle<()>> {
-    let work = move || Worker::new(socket, resolver, runtime).work(&stop);
+    let work = move || {
+        if let Some(resolver) = current.current() {
+            Worker::new(socket, resolver, Reader::new(current), runtime).work(&stop);
+        }
+    };
     thread::Builder::new().name("dns".into()).stack_size(STACK).spawn(work)
 }
 
 struct Worker {
     socket: Arc<UdpSocket>,
     resolver: Arc<Resolver>,
+    current: Reader<Resolver>,
     runtime: Handle,
     state: ThreadState,
     answer: Vec<u8>,
 }
 
 impl Worker {
-    fn new(socket: UdpSocket, resolver: Arc<Resolver>, runtime: Handle) -> Self {
+    fn new(socket: UdpSocket, resolver: Arc<Resolver>, current: Reader<Resolver>, runtime: Handle) -> Self {
         let state = resolver.thread_state();
-        Self { socket: Arc::new(socket), resolver, runtime, state, answer: Vec::with_capacity(MAX_QUERY) }
+        Self { socket: Arc::new(socket), resolver, current, runtime, state, answer: Vec::with_capacity(MAX_QUERY) }
     }
 
     fn work(&mut self, stop: &AtomicBool) {
@@ -57,6 +63,7 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             // An error is a receive timeout, or an ICMP error for an earlier response.
             let received = batch.receive(self.socket.as_fd()).unwrap_or(0);
+            follow(&mut self.current, &mut self.resolver, &mut self.state);
             full_batches = if received == BATCH { full_batches + 1 } else { 0 };
             self.serve_batch(&batch, received, full_batches > BEHIND);
         }
@@ -97,6 +104,17 @@ impl Worker {
             let answer = resolver.finish(&mut deferred).await;
             send(&socket, &answer, received);
         });
+    }
+}
+
+/// Uses the resolver with the settings in force.
+pub(super) fn follow(current: &mut Reader<Resolver>, resolver: &mut Arc<Resolver>, state: &mut ThreadState) {
+    match current.value() {
+        Some(newest) if !Arc::ptr_eq(newest, resolver) => {
+            *resolver = newest.clone();
+            resolver.adopt(state);
+        }
+        _ => {}
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use portolan_model::SliceEndpoint;
+
 /// A label must not end in a hyphen.
 pub fn dashed(address: IpAddr) -> String {
     let mut text = address.to_string().replace(['.', ':'], "-");
@@ -17,6 +19,14 @@ pub fn from_dashed(label: &str) -> Option<IpAddr> {
     let text = label.replace('-', if is_v4 { "." } else { ":" });
     let address: IpAddr = text.parse().ok()?;
     (address.is_ipv4() == is_v4).then_some(address)
+}
+
+/// The label of an endpoint.
+pub(crate) fn label(endpoint: &SliceEndpoint) -> String {
+    match &endpoint.hostname {
+        Some(hostname) => hostname.to_string(),
+        None => dashed(endpoint.address),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use portolan_model::{Protocol, Service, ServiceKind, Slice, SliceEndpoint, Slices};
 
-use super::addresses::dashed;
 use super::targets::{Lazy, Targets};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +62,7 @@ impl Entry {
     }
 
     /// Ready endpoints with their slices. Termination does not matter to DNS.
-    pub fn ready(&self) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> {
+    pub fn ready(&self) -> impl Iterator<Item = (&Slice, &SliceEndpoint)> + Clone {
         let slices = self.slices.iter().flat_map(|slices| slices.0.iter());
         let all = slices.flat_map(|slice| slice.endpoints.iter().map(move |endpoint| (&**slice, endpoint)));
         all.filter(|(_, endpoint)| endpoint.conditions.ready)
@@ -71,7 +70,7 @@ impl Entry {
 
     /// The ready endpoints by label and port.
     pub(crate) fn targets(&self) -> &Targets {
-        self.targets.get(self)
+        self.targets.get(self.ready())
     }
 
     /// Whether the Service, or one of its endpoints if it is headless, has this port.
@@ -82,13 +81,5 @@ impl Entry {
         } else {
             self.service.ports.iter().any(|it| is_it(&it.name, it.protocol))
         }
-    }
-}
-
-/// The label of an endpoint.
-pub(crate) fn label(endpoint: &SliceEndpoint) -> String {
-    match &endpoint.hostname {
-        Some(hostname) => hostname.to_string(),
-        None => dashed(endpoint.address),
     }
 }

@@ -19,9 +19,9 @@ use portolan_model::{Service, ServiceName, Snapshot, note_changed};
 
 use crate::wire::Name;
 
+pub(crate) use addresses::label;
 pub use addresses::{dashed, from_dashed};
 pub use config::{Pods, ZoneConfig};
-pub(crate) use entry::label;
 pub use entry::{Endpoints, Entry};
 pub use place::Place;
 pub use reverse::{reverse_address, reverse_zones};

@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use portolan_model::Protocol;
+use portolan_model::{Protocol, Slice, SliceEndpoint};
 
-use super::Entry;
-use super::entry::label;
+use super::addresses::label;
 
 /// An index of all ready endpoints. Labels are in lower case.
 #[derive(Debug, Default)]
@@ -15,20 +14,23 @@ pub(crate) struct Targets {
     /// By label.
     endpoints: Box<[(u32, IpAddr)]>,
     all: Ports,
-    by_port: Box<[(Box<str>, Protocol, Ports)]>,
+    by_port: Box<[Port<Ports>]>,
 }
 
+/// The targets of a port with this name.
+type Port<T> = (Box<str>, Protocol, T);
+
 /// Labels with port numbers, sorted and without duplicates.
-pub(crate) type Ports = Box<[(u32, u16)]>;
+type Ports = Box<[(u32, u16)]>;
 
 impl Targets {
-    pub(super) fn new(entry: &Entry) -> Self {
-        let mut labels: Vec<Box<str>> = entry.ready().map(|(_, endpoint)| lowered(endpoint)).collect();
+    fn new<'a>(ready: impl Iterator<Item = (&'a Slice, &'a SliceEndpoint)> + Clone) -> Self {
+        let mut labels: Vec<Box<str>> = ready.clone().map(|(_, endpoint)| lowered(endpoint)).collect();
         labels.sort_unstable();
         labels.dedup();
         let (mut endpoints, mut all) = (Vec::new(), Vec::new());
-        let mut by_port: Vec<(Box<str>, Protocol, Vec<(u32, u16)>)> = Vec::new();
-        for (slice, endpoint) in entry.ready() {
+        let mut by_port: Vec<Port<Vec<(u32, u16)>>> = Vec::new();
+        for (slice, endpoint) in ready {
             let Ok(index) = labels.binary_search(&lowered(endpoint)) else { continue };
             endpoints.push((index as u32, endpoint.address));
             for port in slice.ports.iter() {
@@ -75,7 +77,7 @@ impl Targets {
     }
 }
 
-fn lowered(endpoint: &portolan_model::SliceEndpoint) -> Box<str> {
+fn lowered(endpoint: &SliceEndpoint) -> Box<str> {
     label(endpoint).to_ascii_lowercase().into()
 }
 
@@ -97,8 +99,8 @@ fn range<T>(items: &[(u32, T)], label: u32) -> &[(u32, T)] {
 pub(super) struct Lazy(OnceLock<Targets>);
 
 impl Lazy {
-    pub(super) fn get(&self, entry: &Entry) -> &Targets {
-        self.0.get_or_init(|| Targets::new(entry))
+    pub(super) fn get<'a>(&self, ready: impl Iterator<Item = (&'a Slice, &'a SliceEndpoint)> + Clone) -> &Targets {
+        self.0.get_or_init(|| Targets::new(ready))
     }
 }
 

@@ -9,7 +9,7 @@ use portolan_dns::{Cache, CacheConfig, Key};
 const SOA: &[u8] = b"\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x3c";
 
 fn key(name: &str) -> Key {
-    let name = Name::from_text(name).unwrap();
+    let name = Name::from_text(name).expect("a name");
     Key { name, kind: kind::A, wants_dnssec: false, unchecked: false }
 }
 

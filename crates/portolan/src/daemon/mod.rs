@@ -60,6 +60,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
+    events::watch_settings(settings.dns_config_file(), sender.clone())?;
     let Some(mut daemon) = Daemon::start(settings, &receiver, sender, start)? else { return Ok(SUCCESS) };
     daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
@@ -278,7 +279,7 @@ impl Daemon {
     /// Puts the changed configuration file in force. An invalid file changes nothing.
     fn change_settings(&mut self) {
         match self.settings.read_again() {
-            Ok(settings) if settings.document == self.settings.document => {}
+            Ok(settings) if settings.document == self.settings.document => self.change_names(settings.dns),
             Ok(settings) => self.use_settings(settings),
             Err(error) => {
                 tracing::error!("the new configuration is not used: {error:#}");
@@ -302,7 +303,9 @@ impl Daemon {
         if settings.facts != self.settings.facts {
             self.change_facts(&settings);
         }
+        let dns = std::mem::replace(&mut settings.dns, self.settings.dns.take());
         self.settings = settings;
+        self.change_names(dns);
         node_setup::apply(&self.settings);
         self.observers.use_settings(&self.settings);
         self.publish(|published, daemon| published.settings = daemon.settings.clone());

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use crate::dns::Names;
+use crate::settings::DnsSettings;
 
 impl Daemon {
     /// Rules do not wait for DNS: if its port is in use, every sync retries.
@@ -11,6 +12,19 @@ impl Daemon {
             Ok(names) => self.names = Some(names),
             Err(error) => tracing::error!("{error:#}; retrying with the next sync"),
         }
+    }
+
+    /// Puts changed settings of DNS in force.
+    pub(super) fn change_names(&mut self, settings: Option<DnsSettings>) {
+        let Some(settings) = settings.filter(|settings| self.settings.dns.as_ref() != Some(settings)) else { return };
+        if self.settings.dns.is_none() {
+            return;
+        }
+        tracing::info!("the configuration of DNS has changed");
+        if let Some(names) = &mut self.names {
+            names.use_settings(settings.clone(), self.observers.runtime());
+        }
+        self.settings.dns = Some(settings);
     }
 
     pub(super) fn withdraw_names(&self) {

@@ -21,7 +21,7 @@ pub struct Names {
     resolver: Arc<Resolver>,
     zone: Mutex<Arc<Zone>>,
     server: Server,
-    _pages: Vec<PlainServer>,
+    pages: Vec<PlainServer>,
 }
 
 impl Names {
@@ -29,12 +29,12 @@ impl Names {
     pub fn start(settings: DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
         let resolver = Arc::new(Resolver::new(settings.config.clone()));
         let server = Server::start(&settings.listen, &resolver, runtime).context("serving DNS")?;
-        let pages = pages::start(&settings, &resolver, &server, runtime)?;
+        let pages = pages::start(&settings, &server, runtime)?;
         let zone = Mutex::new(Arc::new(Zone::new(Arc::new(settings.config.zone.clone()))));
         for address in &server.addresses {
             tracing::info!("serving DNS at {address}");
         }
-        Ok(Self { settings, resolver, zone, server, _pages: pages })
+        Ok(Self { settings, resolver, zone, server, pages })
     }
 
     /// The same at addresses that this machine may not have yet.
@@ -46,6 +46,49 @@ impl Names {
             tracing::warn!("{error:#}; DNS is served anyway");
         }
         Self::start(settings.clone(), runtime)
+    }
+
+    /// Puts changed settings in force without a gap. What cannot be changed stays as it is.
+    pub fn use_settings(&mut self, mut settings: DnsSettings, runtime: &Handle) {
+        if settings.listen != self.settings.listen {
+            match self.server.listen(&settings.listen) {
+                Ok(()) => self.server.addresses.iter().for_each(|at| tracing::info!("serving DNS at {at}")),
+                Err(error) => {
+                    tracing::error!("the addresses of DNS stay as they are: {error}");
+                    settings.listen = self.settings.listen.clone();
+                }
+            }
+        }
+        self.use_config(&settings);
+        if settings.pages() != self.settings.pages() {
+            self.pages.clear();
+            match pages::start(&settings, &self.server, runtime) {
+                Ok(pages) => self.pages = pages,
+                Err(error) => tracing::error!("{error:#}"),
+            }
+        }
+        self.settings = settings;
+    }
+
+    /// The new zone is published before the first query sees the new resolver.
+    fn use_config(&mut self, settings: &DnsSettings) {
+        let resolver = Arc::new(self.resolver.with_config(settings.config.clone()));
+        let mut zone = self.zone.lock().unwrap_or_else(PoisonError::into_inner);
+        if settings.config.zone != self.settings.config.zone {
+            let empty = Zone::new(Arc::new(settings.config.zone.clone()));
+            *zone = Arc::new(empty.follow(zone.facts(), now_in_seconds()));
+            if self.resolver.published.current().is_some() {
+                resolver.published.publish(zone.clone());
+            }
+        }
+        self.server.resolver.publish(resolver.clone());
+        drop(zone);
+        self.resolver = resolver;
+    }
+
+    /// Changed settings are invalid; those in force stay.
+    pub fn note_failed_reload(&self) {
+        self.resolver.note_failed_reload();
     }
 
     /// Withdraws the names of Services that are gone. Call it before their rules are removed, so that no client gets an

@@ -77,6 +77,11 @@ impl DnsSettings {
         })
     }
 
+    /// Where /health, /ready and /metrics are served.
+    pub(crate) fn pages(&self) -> [Option<SocketAddr>; 3] {
+        [self.health, self.ready, self.metrics]
+    }
+
     /// Whether the addresses of pods are needed.
     pub fn needs_pods(&self) -> bool {
         self.config.zone.pods == Pods::Verified || matches!(self.config.autopath, Autopath::Pods(_))

@@ -10,7 +10,7 @@ mod question;
 mod traffic;
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -118,6 +118,11 @@ impl Settings {
     /// The same flags with the file as it is now. After an error the previous settings stay in force.
     pub fn read_again(&self) -> anyhow::Result<Self> {
         Self::read(&self.source)
+    }
+
+    /// The configuration of DNS beside the rules.
+    pub fn dns_config_file(&self) -> Option<&Path> {
+        self.source.dns_config.as_deref()
     }
 
     /// The configuration in force as a file.

@@ -37,6 +37,27 @@ fn a_pod_finds_a_service_by_name_and_reaches_it() {
     assert!(String::from_utf8_lossy(&variables.stdout).contains("WEB_SERVICE_HOST=10.96.0.80\n"));
 }
 
+fn write_config(node: &Node, text: &str) {
+    std::fs::write(node.path("dns.draft"), text).unwrap();
+    std::fs::rename(node.path("dns.draft"), node.path("dns.conf")).unwrap();
+}
+
+#[test]
+fn the_configuration_of_dns_changes_without_a_restart() {
+    let mut node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    write_config(&node, "upstreams: [none]\n");
+    let path = node.path("dns.conf").display().to_string();
+    node.start_with(&["--dns", DNS, "--dns-config", &path]);
+    assert_eq!(dig(&node, "pod-a3", "web.default.svc.cluster.local"), WEB_IP);
+    write_config(&node, "upstreams: [none]\nclusterDomains: [example.internal]\n");
+    until("the new zone is served", || dig(&node, "pod-a3", "web.default.svc.example.internal") == WEB_IP);
+    assert_eq!(dig(&node, "pod-a3", "web.default.svc.cluster.local"), "");
+    write_config(&node, "upstreams: [nowhere]\n");
+    until("the mistake is logged", || node.log().contains("nowhere"));
+    assert_eq!(dig(&node, "pod-a3", "web.default.svc.example.internal"), WEB_IP);
+}
+
 /// Rules are programmed anyway, and DNS is served as soon as the other server has stopped.
 #[test]
 fn another_server_at_the_address_delays_only_dns() {

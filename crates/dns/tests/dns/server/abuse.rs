@@ -96,9 +96,9 @@ fn pipelined_queries_are_answered_as_they_come() {
 
 fn answer_id(stream: &mut TcpStream) -> u8 {
     let mut length = [0; 2];
-    stream.read_exact(&mut length).unwrap();
+    stream.read_exact(&mut length).expect("a length");
     let mut answer = vec![0; u16::from_be_bytes(length).into()];
-    stream.read_exact(&mut answer).unwrap();
+    stream.read_exact(&mut answer).expect("an answer");
     answer[1]
 }
 

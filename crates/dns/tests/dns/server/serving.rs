@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 
 use portolan_dns::wire::{HEADER, Rcode, Reply, kind};
-use portolan_dns::{Config, Hosts};
+use portolan_dns::{Config, Hosts, Listen};
 
 use super::support::{Running, SHORT, addresses, exchange, query, question, raw};
 
@@ -16,6 +16,37 @@ fn names_are_answered_by_udp_and_by_tcp() {
     ] {
         assert_eq!(addresses(&reply), [Ipv4Addr::new(10, 96, 0, 10)]);
     }
+}
+
+#[test]
+fn addresses_and_settings_change_without_a_restart() {
+    let mut running = Running::start(Config::default());
+    let hello = "hello-service.default.svc.cluster.local";
+    running.query(hello, kind::A);
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    let message = question("printer.example", kind::A);
+    assert_eq!(exchange(&mut stream, &message)[3] & 0x0f, 5);
+
+    let mut hosts = Hosts::default();
+    hosts.read("192.0.2.9 printer.example");
+    let changed = running.resolver.with_config(Config { hosts, ..Config::default() });
+    running.server.resolver.publish(changed.into());
+    assert_eq!(addresses(&running.query("printer.example", kind::A)), [Ipv4Addr::new(192, 0, 2, 9)]);
+    assert_eq!(exchange(&mut stream, &message)[3] & 0x0f, 0, "on an open connection, too");
+    assert_eq!(running.query(hello, kind::A).answers.len(), 1, "the zone is still there");
+    let page = running.resolver.metrics_page("");
+    assert!(page.contains("type=\"A\",view=\"\",zone=\"cluster.local.\"} 2"), "counters go on: {page}");
+
+    let old = running.address;
+    let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let listen = |addresses| Listen { addresses, threads: 2, is_shared: false };
+    running.server.listen(&listen(vec![taken])).unwrap();
+    assert_eq!(running.server.addresses, [taken]);
+    assert!(query(taken, &question(hello, kind::A), SHORT).is_some());
+    assert!(TcpStream::connect(old).is_err(), "the old port is closed");
+    let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    assert!(running.server.listen(&listen(vec![other.local_addr().unwrap()])).is_err());
+    assert!(query(taken, &question(hello, kind::A), SHORT).is_some(), "after an error nothing has changed");
 }
 
 /// A server that is stopping still has its UDP sockets when its TCP port is free already. A new server on that port would

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 const CLUSTER: &str = include_str!("../names/cluster.yaml");
 
 pub(crate) struct Running {
-    _server: Server,
+    pub(crate) server: Server,
     pub(crate) resolver: Arc<Resolver>,
     pub(crate) address: SocketAddr,
     /// Dropping it ends all waiting tasks.
@@ -50,7 +50,7 @@ impl Running {
         let listen = Listen { addresses: vec![address], threads: 2, is_shared: false };
         let server = Server::start(&listen, &resolver, &handle).ok()?;
         let address = server.addresses[0];
-        Some(Self { _server: server, resolver, address, _stop: stop })
+        Some(Self { server, resolver, address, _stop: stop })
     }
 
     pub(crate) fn query(&self, name: &str, kind: u16) -> Reply {

@@ -98,7 +98,7 @@ fn serve_udp(socket: &UdpSocket, behaviour: Behaviour, queries: &Request, silent
             forgery[0] ^= 1;
             _ = socket.send_to(&forgery, from);
         }
-        thread::sleep(behaviour.delay);
+        thread::park_timeout(behaviour.delay);
         let mut answer = answer(&buffer[..length], behaviour);
         if failing.load(Ordering::SeqCst) {
             answer[3] |= 2;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::server::{Server, cluster, portolan};
+use super::server::{Server, cluster, portolan, until};
 
 /// As kubeadm writes it, with a stub domain and a list of hosts.
 const COREFILE: &str = "
@@ -78,6 +78,39 @@ fn a_yaml_file_is_read_and_its_mistakes_are_reported() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && stderr.contains(complaint), "{text}: {stderr}");
     }
+}
+
+#[test]
+fn a_changed_file_is_used_without_a_restart_and_an_invalid_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Corefile");
+    let write = |zone: &str, ttl: &str, host: &str| {
+        let text = format!(
+            ".:53 {{\n kubernetes {zone} {{\n  ttl {ttl}\n }}\n hosts {{\n  {host} printer.example\n  fallthrough\n }}\n}}\n"
+        );
+        fs::write(folder.path().join("draft"), text).unwrap();
+        fs::rename(folder.path().join("draft"), &file).unwrap();
+    };
+    write("cluster.local", "7", "192.0.2.5");
+    let at = format!("127.0.0.1:{}", free_port());
+    let server = Server::start(&cluster(), &["--corefile", file.to_str().unwrap(), "--metrics", &at]);
+    let ttl = |zone: &str| {
+        let printed = server.dig(&["+noall", "+answer", &format!("hello-service.default.svc.{zone}")]);
+        printed.split_whitespace().nth(1).map(str::to_owned)
+    };
+    assert_eq!(ttl("cluster.local").as_deref(), Some("7"));
+    write("example.internal", "9", "192.0.2.6");
+    until("the new zone is served", || ttl("example.internal").as_deref() == Some("9"));
+    assert_eq!((ttl("cluster.local"), server.dig(&["+short", "printer.example"]).trim()), (None, "192.0.2.6"));
+    let printed = server.dig(&["+tcp", "+short", "printer.example"]);
+    assert_eq!(printed.trim(), "192.0.2.6");
+
+    write("example.internal", "soon", "192.0.2.7");
+    server.logged("the new configuration is not used: ");
+    assert_eq!(server.dig(&["+short", "printer.example"]).trim(), "192.0.2.6");
+    let page = get(&at, "/metrics");
+    assert!(page.contains("coredns_reload_failed_total 1"), "{page}");
+    assert!(page.contains("type=\"A\",view=\"\",zone=\"example.internal.\"}"), "counters go on: {page}");
 }
 
 /// What a Corefile withholds is withheld.

@@ -91,7 +91,7 @@ fn upstream_by_tcp(listener: &TcpListener, kind: Upstream, stop: &AtomicBool) {
     let mut open = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let Ok((mut stream, _)) = listener.accept() else {
-            thread::sleep(Duration::from_millis(1));
+            thread::park_timeout(Duration::from_millis(1));
             continue;
         };
         stream.set_nonblocking(false).unwrap();
@@ -167,7 +167,7 @@ fn flood(port: u16) -> Running {
             let message = question(number as u16, &format!("{number}.{padding}.flood.example"));
             _ = socket.send_to(&message, (Ipv4Addr::LOCALHOST, port));
             if number.is_multiple_of(100) {
-                thread::sleep(Duration::from_millis(1));
+                thread::park_timeout(Duration::from_millis(1));
             }
             if is_stopped.load(Ordering::Relaxed) {
                 println!("{number} queries in the flood");
@@ -195,7 +195,7 @@ fn measure(port: u16, time: Duration) -> (Vec<Duration>, usize) {
             }
             _ => lost += 1,
         }
-        thread::sleep(Duration::from_millis(4));
+        thread::park_timeout(Duration::from_millis(4));
     }
     latencies.sort_unstable();
     (latencies, lost)
