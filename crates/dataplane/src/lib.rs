@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod difference;
+mod drift;
 mod families;
 mod fate;
 mod flows;

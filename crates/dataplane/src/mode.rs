@@ -9,6 +9,7 @@ use std::sync::Arc;
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
 use crate::difference::Difference;
+pub use crate::drift::WatchForeignChanges;
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
 use crate::report::{SyncReport, Trust};
@@ -128,10 +129,8 @@ pub trait ActiveMode: Synchronize + Send {
     /// What a takeover by this mode keeps.
     fn owned(&self) -> Owned;
 
-    /// Notifications of changes by other processes, where the kernel sends any.
-    fn watch(&mut self) -> Result<Option<Box<dyn WatchForeignChanges>>, Error> {
-        Ok(None)
-    }
+    /// Notices changes by other processes.
+    fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error>;
 
     /// Reads this mode's counters, on another thread than the one that syncs.
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error>;
@@ -178,10 +177,4 @@ pub struct Rendered {
     pub listing: String,
     /// Each object with its content.
     pub objects: Vec<(String, String)>,
-}
-
-/// Waits for changes that another process makes to a mode's objects.
-pub trait WatchForeignChanges: Send {
-    /// Returns what changed, or `None` after a timeout.
-    fn wait(&mut self) -> Result<Option<String>, Error>;
 }

@@ -8,6 +8,7 @@ pub mod datagram_batch;
 mod error;
 pub mod ipset;
 pub mod ipvs;
+pub mod legacy_tables;
 pub mod links;
 pub mod local_address;
 pub mod memory;

@@ -3,6 +3,7 @@
 use portolan_model::Family;
 
 use super::{Iptables, chains};
+use crate::drift::WatchForeignChanges;
 use crate::tables::{RuleTally, TablesKernel, Variant};
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -20,6 +21,10 @@ impl IptablesKernel {
 
     pub fn variant(&self) -> Variant {
         self.0.variant()
+    }
+
+    pub(super) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        self.0.watch()
     }
 }
 

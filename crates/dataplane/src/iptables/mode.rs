@@ -7,7 +7,7 @@ use portolan_plan::Plan;
 
 use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPTED, NAME, chains, listing};
 use crate::fake::FakeKernel;
-use crate::mode::{ActiveMode, Mode, ModeView, Synchronize};
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place, RemovalError, Report};
 use crate::tables::{self, RuleTally, ServiceChains};
 use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
@@ -163,6 +163,10 @@ impl ActiveMode for ActiveIptables {
 
     fn owned(&self) -> Owned {
         Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        self.reconciler.kernel().watch()
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {

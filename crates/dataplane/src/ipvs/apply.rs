@@ -13,7 +13,9 @@ use portolan_model::{Family, IpNet};
 
 use super::drain::{Drains, has_ends};
 use super::objects::{Key, Server, Value};
+use super::watch::{self, IpvsWatch};
 use super::{DEVICE, Ipvs, chains, prepare};
+use crate::drift::{CountWatch, Ledger, WatchForeignChanges};
 use crate::tables::{Contents, RuleTally, TablesKernel, Variant};
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -28,6 +30,8 @@ pub struct IpvsKernel {
     excluded: Vec<IpNet>,
     longest_drain: Option<Duration>,
     address_requests: usize,
+    /// The numbers of sets, entries, servers, destinations and addresses.
+    pub(super) ledger: Ledger,
 }
 
 type ObjectMap = BTreeMap<Key, Value>;
@@ -44,6 +48,7 @@ impl IpvsKernel {
             excluded: Vec::new(),
             longest_drain: None,
             address_requests: 0,
+            ledger: Ledger::default(),
         })
     }
 
@@ -63,6 +68,11 @@ impl IpvsKernel {
 
     pub fn variant(&self) -> Variant {
         self.tables.variant()
+    }
+
+    pub(super) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        let counts = CountWatch::new(self.ledger.clone(), watch::counts as fn() -> _);
+        Ok(Box::new(IpvsWatch { tables: self.tables.watch()?, counts }))
     }
 
     /// The number of netlink requests that this handle has sent.
@@ -261,6 +271,16 @@ impl Observe<Ipvs> for IpvsKernel {
 
 impl Program<Ipvs> for IpvsKernel {
     fn apply(&mut self, change: &Change<Ipvs>, _: bool) -> Result<(), Error> {
+        let ledger = self.ledger.clone();
+        let writing = ledger.begin_write();
+        self.write(change)?;
+        writing.finish(watch::count_changes(change, &self.excluded));
+        Ok(())
+    }
+}
+
+impl IpvsKernel {
+    fn write(&mut self, change: &Change<Ipvs>) -> Result<(), Error> {
         let Change { removed, added } = change;
         // Rules of another mode in the same chains serve until the servers are ready. Without such rules, ours come
         // first, so that no address is served without them.

@@ -23,6 +23,7 @@ mod render;
 mod sets;
 mod trace;
 mod virtual_servers;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

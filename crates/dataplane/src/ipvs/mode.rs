@@ -11,7 +11,7 @@ use portolan_plan::{Limits, Plan};
 use super::leftovers::VirtualServers;
 use super::{DEVICE, Ipvs, IpvsKernel, IpvsSettings, NAME, chains, listing, prepare, schedulers};
 use crate::fake::FakeKernel;
-use crate::mode::{ActiveMode, Mode, ModeView, Synchronize};
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place};
 use crate::tables::{self, RuleTally};
 use crate::traffic::{NoCounters, ReadTraffic};
@@ -178,6 +178,10 @@ impl ActiveMode for ActiveIpvs {
 
     fn owned(&self) -> Owned {
         Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        self.reconciler.kernel().watch()
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {

@@ -11,12 +11,14 @@ use portolan_model::Family;
 
 use super::objects::{Key, Server, Value};
 use super::sets::{SetKind, SetName};
+use super::watch::{self, is_link_local};
 use super::{DEVICE, Ipvs, IpvsKernel};
 use crate::tables::Contents;
 use crate::{Error, Objects};
 
 impl IpvsKernel {
     pub(super) fn read_objects(&mut self) -> Result<Objects<Ipvs>, Error> {
+        self.ledger.note_read(watch::counts()?);
         let rules = self.read_rules()?.into_iter().map(|(key, value)| (Key::Rules(key), Value::Rules(value)));
         let mut objects: BTreeMap<Key, Value> = rules.collect();
         let entries = Entries::read(&mut self.sets, &mut objects)?;
@@ -63,11 +65,6 @@ fn read_device(objects: &mut BTreeMap<Key, Value>) -> Result<(), Error> {
         return Ok(());
     }
     objects.insert(Key::Device, Value::Present);
-    // The kernel adds a link-local address when the device is brought up.
-    let is_link_local = |address: std::net::IpAddr| match address {
-        std::net::IpAddr::V4(address) => address.is_link_local(),
-        std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
-    };
     let own = interface_addresses()?.into_iter().filter(|it| it.name == DEVICE && !is_link_local(it.address));
     objects.extend(own.map(|it| (Key::Address(it.address), Value::Present)));
     Ok(())

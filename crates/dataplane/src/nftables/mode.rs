@@ -1,22 +1,19 @@
 //! nftables mode as the rest of the program sees it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use portolan_kernel::nftables::{ForeignChange, Monitor};
 use portolan_plan::Plan;
 
 use super::leftovers::ProxyTable;
 use super::{NAME, Nftables, NftablesKernel, TABLE, listing};
+use crate::drift::WATCH_INTERVAL;
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::{Owned, Place};
 use crate::traffic::{CountTraffic, Counts, ForgetCounts, Pair, ReadTraffic, Traffic, TrafficSample, Usage};
 use crate::view::View;
 use crate::{Error, Listeners, ModeSettings, Reconciler};
-
-/// How long one wait for a foreign change lasts.
-const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 pub static MODE: NftablesMode = NftablesMode;
 
@@ -81,9 +78,9 @@ impl ActiveMode for ActiveNftables {
         Owned::by(NAME)
     }
 
-    fn watch(&mut self) -> Result<Option<Box<dyn WatchForeignChanges>>, Error> {
+    fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
         let monitor = Monitor::open(self.reconciler.kernel().port_id())?;
-        Ok(Some(Box::new(TableWatch { monitor })))
+        Ok(Box::new(TableWatch { monitor }))
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {

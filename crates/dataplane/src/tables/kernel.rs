@@ -9,8 +9,10 @@ use super::objects::{Key, Table};
 use super::programs::{LOCK_SECONDS, Variant, families, program, run};
 use super::read::Reader;
 use super::script::scripts;
+use super::watch::{LegacyWatch, NftWatch, legacy_counts, size_changes};
 use super::{Contents, Layout};
 use crate::Error;
+use crate::drift::{Ledger, WatchForeignChanges};
 use crate::families::Families;
 
 /// The nf_tables variant takes time that grows with the square of the lines of one call. The legacy variant replaces
@@ -28,6 +30,8 @@ pub(crate) struct TablesKernel {
     /// These families were read since they were written.
     read: BTreeSet<Family>,
     families: Families,
+    /// The sizes of the legacy tables.
+    ledger: Ledger,
 }
 
 /// Numbers of written rules, by family and table.
@@ -86,6 +90,7 @@ impl TablesKernel {
             tally: RuleTally::default(),
             read: BTreeSet::new(),
             families: families(variant),
+            ledger: Ledger::default(),
         })
     }
 
@@ -95,6 +100,14 @@ impl TablesKernel {
 
     pub(crate) fn tally(&self) -> &RuleTally {
         &self.tally
+    }
+
+    /// Notices changes of our rules by other processes.
+    pub(crate) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        Ok(match self.variant {
+            Variant::Nft => Box::new(NftWatch::open(self.layout.clone())?),
+            Variant::Legacy => Box::new(LegacyWatch::new(self.ledger.clone())),
+        })
     }
 
     fn current_generation(&mut self) -> Result<Option<u32>, Error> {
@@ -113,6 +126,9 @@ impl TablesKernel {
 
     pub(crate) fn read(&mut self) -> Result<Contents, Error> {
         self.generation = self.current_generation()?;
+        if self.variant == Variant::Legacy {
+            self.ledger.note_read(legacy_counts()?);
+        }
         let mut contents = Contents::new();
         for family in self.families.served() {
             self.read_family(family, &mut contents)?;
@@ -132,6 +148,8 @@ impl TablesKernel {
 
     /// `iptables-restore` cannot make a write conditional on the absence of foreign writes.
     pub(crate) fn write(&mut self, removed: &Contents, added: &Contents) -> Result<(), Error> {
+        let ledger = self.ledger.clone();
+        let writing = ledger.begin_write();
         let longest = if self.variant == Variant::Nft { LONGEST_NFT_PART } else { usize::MAX };
         let expected = self.generation.take();
         let mut commits = 0;
@@ -143,6 +161,7 @@ impl TablesKernel {
             commits += script.tables;
         }
         self.tally.note_written(removed, added);
+        writing.finish(size_changes(removed, added));
         let expected = expected.map(|generation| generation.wrapping_add(commits));
         self.generation = self.current_generation()?.filter(|now| Some(*now) == expected);
         Ok(())

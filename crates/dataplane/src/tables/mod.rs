@@ -4,6 +4,7 @@
 //! * `layout`: the chains that a mode owns.
 //! * `refusals`, `node_ports`: rules that several modes share.
 //! * `save`, `read`, `script`, `programs`, `kernel`: between objects and the kernel.
+//! * `watch`, `processes`: foreign changes, and which are not foreign.
 //! * `condition`, `sets`, `run`, `trace`: traces a packet through rules.
 
 mod condition;
@@ -13,6 +14,7 @@ mod leftovers;
 pub(crate) mod names;
 pub(crate) mod node_ports;
 mod objects;
+mod processes;
 mod programs;
 mod read;
 pub(crate) mod refusals;
@@ -22,6 +24,7 @@ pub mod save;
 mod script;
 mod sets;
 pub(crate) mod trace;
+mod watch;
 
 use std::collections::BTreeMap;
 

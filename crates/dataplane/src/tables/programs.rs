@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use portolan_model::Family;
 
+use super::processes;
 use crate::families::Families;
 use crate::{Error, ModeSettings};
 
@@ -195,7 +196,8 @@ fn explained(message: &str, input: &str, status: Option<i32>) -> String {
 
 pub(crate) fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
     let mut command = Command::new(program);
-    let mut child = command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = processes::spawn(&mut command)?;
     let stdin = child.stdin.take();
     std::thread::scope(|scope| {
         scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));

@@ -9,6 +9,7 @@ use portolan_model::Family;
 use super::listeners::Listeners;
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, chains, ports};
+use crate::drift::WatchForeignChanges;
 use crate::tables::{self, Contents, RuleTally, TablesKernel, Variant};
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -31,6 +32,10 @@ impl UserspaceKernel {
 
     pub fn variant(&self) -> Variant {
         self.tables.variant()
+    }
+
+    pub(super) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        self.tables.watch()
     }
 
     pub fn listeners(&self) -> &Arc<Listeners> {

@@ -8,7 +8,7 @@ use portolan_plan::{Limits, Plan, PortKey};
 
 use super::{Counters, Listeners, NAME, RelayLimits, Userspace, UserspaceKernel, chains, listing};
 use crate::fake::FakeKernel;
-use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, synchronize_by_reconciler};
+use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::Owned;
 use crate::tables::{self, RuleTally};
 use crate::traffic::{ForgetCounts, ReadTraffic, Relayed, ServiceTraffic, TrafficSample, Usage, bytes};
@@ -99,6 +99,10 @@ impl ActiveMode for ActiveUserspace {
 
     fn owned(&self) -> Owned {
         Owned::with_chains(NAME, self.reconciler.kernel().variant(), chains::layout())
+    }
+
+    fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
+        self.reconciler.kernel().watch()
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {

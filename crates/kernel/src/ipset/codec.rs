@@ -16,8 +16,11 @@ const SET_NAME: u16 = 2;
 const TYPE_NAME: u16 = 3;
 const REVISION: u16 = 4;
 const FAMILY: u16 = 5;
+const FLAGS: u16 = 6;
 const DATA: u16 = 7;
 const ENTRIES: u16 = 8;
+/// A listing without entries.
+const HEADERS_ONLY: u32 = 1 << 2;
 /// The oldest protocol version that all current kernels support.
 const PROTOCOL_VERSION: u8 = 6;
 
@@ -30,6 +33,7 @@ mod data {
     pub(super) const MAX_ELEMENTS: u16 = 19;
     pub(super) const OTHER_ADDRESS: u16 = 20;
     pub(super) const OTHER_LENGTH: u16 = 21;
+    pub(super) const ELEMENTS: u16 = 24;
 }
 
 const ADDRESS_IPV4: u16 = 1;
@@ -102,6 +106,19 @@ fn write_address(writer: &mut MessageWriter, kind: u16, address: IpAddr) {
         IpAddr::V4(address) => writer.attribute(ADDRESS_IPV4 | NETWORK_ORDER, &address.octets()),
         IpAddr::V6(address) => writer.attribute(ADDRESS_IPV6 | NETWORK_ORDER, &address.octets()),
     });
+}
+
+/// Names no set, which means all of them.
+pub(super) fn write_headers_only(writer: &mut MessageWriter) {
+    writer.attribute(PROTOCOL, &[PROTOCOL_VERSION]);
+    writer.number_32(FLAGS | NETWORK_ORDER, HEADERS_ONLY);
+}
+
+/// The name of a set and its number of entries.
+pub(super) fn read_size(message: &Message<'_>) -> Option<(String, u32)> {
+    let attributes = message.attributes(PROTOCOL_HEADER.len());
+    let elements = attributes.nested(DATA).number_32(data::ELEMENTS)?;
+    Some((attributes.string(SET_NAME)?.to_owned(), elements))
 }
 
 /// A large set is returned in several messages. Entries of an unknown form are skipped.

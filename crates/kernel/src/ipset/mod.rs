@@ -4,6 +4,8 @@ mod codec;
 mod entry;
 mod set;
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
 
@@ -66,6 +68,18 @@ impl IpSets {
         let gather = |set: &mut Option<Set>, message: &Message<'_>| codec::read_set(message, set);
         match self.socket.dump(&mut request, &format!("reading the IP set {name}"), gather) {
             Err(error) if is_absent(&error) => Ok(None),
+            answer => answer,
+        }
+    }
+
+    /// The number of entries of every set, without the entries; empty if the kernel has no IP sets.
+    pub fn sizes(&mut self) -> Result<BTreeMap<String, u32>> {
+        let mut request = MessageWriter::default();
+        request.message(header(command::LIST), &PROTOCOL_HEADER, codec::write_headers_only);
+        self.sent += 1;
+        let gather = |sizes: &mut BTreeMap<_, _>, message: &Message<'_>| sizes.extend(codec::read_size(message));
+        match self.socket.dump(&mut request, "reading the sizes of the IP sets", gather) {
+            Err(error) if is_absent(&error) => Ok(BTreeMap::new()),
             answer => answer,
         }
     }

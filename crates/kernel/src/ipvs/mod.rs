@@ -2,6 +2,7 @@
 
 mod codec;
 mod server;
+mod tally;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, f
 use codec::{PROTOCOL_HEADER, command, timeout};
 
 pub use server::{Destination, Scheduling, ServerAddress, Timeouts};
+pub use tally::Tally;
 
 const CONTROLLER: u16 = 16;
 const GET_FAMILY: u8 = 3;

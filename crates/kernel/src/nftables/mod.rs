@@ -26,7 +26,7 @@ pub use counts::Count;
 pub use element::{Element, ElementData};
 pub use expression::{ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register};
 pub use family::TableFamily;
-pub use monitor::{ForeignChange, Monitor};
+pub use monitor::{ForeignChange, Monitor, Notice};
 pub use read::ListedRule;
 pub use set::{SetData, SetSpec};
 pub use survey::{ListedBase, ListedChain, Policy};

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use portolan_model::Family;
 
 use super::describe::describe_change;
-use super::uapi;
+use super::uapi::{self, message as kind};
 use crate::error::Result;
-use crate::netlink::{Message, Messages, Received, Socket};
+use crate::netlink::{Attributes, Message, Messages, Received, Socket};
 
-/// Receives the kernel's notifications of commits, except those of one sender.
+/// Receives the kernel's notifications of commits.
 pub struct Monitor {
     socket: Socket,
     pending: VecDeque<ForeignChange>,
@@ -24,12 +24,36 @@ pub enum ForeignChange {
     Overflow,
 }
 
+/// What one notification is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Notice<'a> {
+    /// The netlink port of the process that committed.
+    pub port: u32,
+    pub family: Family,
+    pub table: &'a str,
+    /// The chain that changed, or whose rule changed.
+    pub chain: Option<&'a str>,
+    /// The chain that the changed rule jumps to.
+    pub target: Option<&'a str>,
+}
+
 impl Monitor {
     /// Ignores commits of `ignore_port`, which is [`super::Nftables::port_id`].
     pub fn open(ignore_port: u32) -> Result<Self> {
+        Self::open_with(Some(ignore_port))
+    }
+
+    /// Receives the commits of all processes.
+    pub fn open_for_all() -> Result<Self> {
+        Self::open_with(None)
+    }
+
+    fn open_with(ignore_port: Option<u32>) -> Result<Self> {
         let socket = Socket::open(libc::NETLINK_NETFILTER)?;
         // The filter first: a commit between the two calls must not pass.
-        socket.attach_filter(&reject_messages_from(ignore_port))?;
+        if let Some(port) = ignore_port {
+            socket.attach_filter(&reject_messages_from(port))?;
+        }
         socket.subscribe(uapi::NOTIFICATION_GROUP)?;
         Ok(Monitor { socket, pending: VecDeque::new() })
     }
@@ -37,6 +61,15 @@ impl Monitor {
     /// Waits for a foreign change of the table of that name, in either family; `None` after the timeout. The changes
     /// of one commit are reported once or a few times per family, but not once per object.
     pub fn wait(&mut self, table: &str, timeout: Option<Duration>) -> Result<Option<ForeignChange>> {
+        self.wait_for(timeout, &|notice| notice.table == table)
+    }
+
+    /// Waits for a change that `is_wanted`.
+    pub fn wait_for(
+        &mut self,
+        timeout: Option<Duration>,
+        is_wanted: &dyn Fn(&Notice<'_>) -> bool,
+    ) -> Result<Option<ForeignChange>> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             if let Some(change) = self.pending.pop_front() {
@@ -46,36 +79,54 @@ impl Monitor {
             if !self.socket.wait_readable(left)? {
                 return Ok(None);
             }
-            self.receive(table)?;
+            self.receive(is_wanted)?;
         }
     }
 
-    fn receive(&mut self, table: &str) -> Result<()> {
+    fn receive(&mut self, is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Result<()> {
         match self.socket.receive("notifications of changed rules")? {
             Received::Nothing => {}
             Received::Overflow => self.pending.push_back(ForeignChange::Overflow),
-            Received::Messages(bytes) => self.pending.extend(changes(bytes, table)),
+            Received::Messages(bytes) => self.pending.extend(changes(bytes, is_wanted)),
         }
         Ok(())
     }
 }
 
-/// The first change in each family among the messages of one receive.
-fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
+/// The first wanted change in each family among the messages of one receive.
+fn changes(bytes: &[u8], is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Vec<ForeignChange> {
     let first = |wanted: Family| {
         Messages::new(bytes)
-            .filter(|message| is_about(message, wanted, table))
+            .filter(|message| notice(message).is_some_and(|notice| notice.family == wanted && is_wanted(&notice)))
             .find_map(|message| describe_change(&message))
             .map(|what| ForeignChange::Changed { family: wanted, what })
     };
     [Family::V4, Family::V6].into_iter().filter_map(first).collect()
 }
 
-fn is_about(message: &Message<'_>, family: Family, table: &str) -> bool {
+fn notice<'a>(message: &Message<'a>) -> Option<Notice<'a>> {
+    if message.kind >> 8 != uapi::SUBSYSTEM {
+        return None;
+    }
     let attributes = message.attributes(uapi::PROTOCOL_HEADER);
-    message.kind >> 8 == uapi::SUBSYSTEM
-        && message.body.first() == Some(&family.number())
-        && attributes.string(uapi::TABLE) == Some(table)
+    let (chain, target) = match message.kind & 0xff {
+        kind::NEW_CHAIN | kind::DELETE_CHAIN => (attributes.string(uapi::chain::NAME), None),
+        kind::NEW_RULE | kind::DELETE_RULE => (attributes.string(uapi::rule::CHAIN), jump_target(attributes)),
+        _ => (None, None),
+    };
+    let family = Family::from_number(*message.body.first()?)?;
+    Some(Notice { port: message.port, family, table: attributes.string(uapi::TABLE)?, chain, target })
+}
+
+/// The chain in the verdict of a rule.
+fn jump_target(rule: Attributes<'_>) -> Option<&str> {
+    let mut expressions = rule.nested(uapi::rule::EXPRESSIONS);
+    expressions.find_map(|expression| {
+        let expression = expression.nested();
+        let is_verdict = expression.string(uapi::expression::NAME) == Some("immediate");
+        let data = expression.nested(uapi::expression::DATA).nested(uapi::expression::IMMEDIATE_DATA);
+        data.nested(uapi::data::VERDICT).string(uapi::data::VERDICT_CHAIN).filter(|_| is_verdict)
+    })
 }
 
 /// A program that rejects datagrams by the port in the header of their first message. A datagram contains

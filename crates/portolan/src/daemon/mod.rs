@@ -7,6 +7,7 @@ mod leaving;
 mod names;
 mod observers;
 pub(crate) mod runtime;
+mod schedule;
 mod shadow;
 mod starting;
 pub(crate) mod traffic;
@@ -14,7 +15,7 @@ pub(crate) mod traffic;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use portolan_dataplane::mode::Mode;
@@ -37,11 +38,8 @@ use events::{Event, Forget, WatchToken};
 use facts::Facts;
 use leaving::Ending;
 use observers::Observers;
+use schedule::{Periods, Schedule, Urgency};
 
-/// The first backoff after a failed sync; each further one doubles it, up to the sync period.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// The least time between the repair of a foreign change and the next write.
-const REPAIR_PAUSE: Duration = Duration::from_millis(200);
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
 
@@ -80,9 +78,7 @@ struct Daemon {
     names: Option<Names>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
-    /// The least time until the next write.
-    pause: Duration,
-    retry: Duration,
+    schedule: Schedule,
     start: Instant,
     is_ready: bool,
     /// The watch on foreign changes; `None` until it is started for the active mode.
@@ -97,6 +93,7 @@ struct Due {
     refresh: bool,
     trust: Trust,
     end: Option<Ending>,
+    urgency: Urgency,
 }
 
 impl Daemon {
@@ -125,8 +122,7 @@ impl Daemon {
             names: None,
             published,
             events,
-            pause: settings.min_sync_period,
-            retry: FIRST_RETRY,
+            schedule: Schedule::new(Instant::now()),
             start,
             is_ready: false,
             watch: None,
@@ -141,13 +137,13 @@ impl Daemon {
             if let Some(ending) = due.end.take() {
                 break ending;
             }
-            let next = self.turn(&due);
+            self.turn(&due);
             if self.is_ready && !self.is_watch_started {
                 self.start_watch();
                 // Memory that only the start needs is free by now.
                 portolan_kernel::release_unused_memory();
             }
-            due = self.wait(events, Instant::now() + next);
+            due = self.wait(events);
         };
         self.leave(ending, events);
     }
@@ -157,8 +153,7 @@ impl Daemon {
     fn start_watch(&mut self) {
         self.is_watch_started = true;
         match self.watch_foreign_changes() {
-            Ok(Some(synced)) => self.log_sync(&synced),
-            Ok(None) => {}
+            Ok(synced) => self.log_sync(&synced),
             Err(error) => {
                 let period = self.settings.sync_period;
                 tracing::error!("{error:#}; foreign changes are found every {period:?} only");
@@ -166,14 +161,18 @@ impl Daemon {
         }
     }
 
-    fn watch_foreign_changes(&mut self) -> anyhow::Result<Option<SyncReport>> {
-        let Some(watch) = self.engine.mode.watch()? else { return Ok(None) };
+    fn watch_foreign_changes(&mut self) -> anyhow::Result<SyncReport> {
+        let watch = self.engine.mode.watch()?;
         self.watch = Some(events::watch_foreign_changes(watch, self.events.clone())?);
-        self.program(Trust::Generation).map(Some)
+        self.program(Trust::Generation)
     }
 
-    /// Does what is due. Returns the time until the next call.
-    fn turn(&mut self, due: &Due) -> Duration {
+    fn periods(&self) -> Periods {
+        Periods { sync: self.settings.sync_period, least: self.settings.min_sync_period }
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, due: &Due) {
         if due.settings {
             self.change_settings();
         }
@@ -181,25 +180,29 @@ impl Daemon {
             self.refresh();
         }
         if !self.make_plan() {
-            return self.settings.sync_period;
+            return self.schedule.wait_for_facts(Instant::now(), self.periods());
         }
         match self.program(due.trust) {
             Ok(synced) => {
-                self.retry = FIRST_RETRY;
-                // Two processes that undo each other's changes must not keep the machine busy.
-                let is_repair = due.trust == Trust::Nothing;
-                let least = self.settings.min_sync_period;
-                self.pause = if is_repair { least.max(REPAIR_PAUSE) } else { least };
+                self.note_success(&synced, due.trust);
                 self.facts.keep();
                 self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
-                if let Some(failure) = synced.failure {
-                    return self.note_failure(&anyhow::Error::msg(failure));
-                }
-                if synced.unfinished { Duration::ZERO } else { self.settings.sync_period }
             }
             Err(error) => self.note_failure(&error),
+        }
+    }
+
+    /// One family may have failed while the other is in force.
+    fn note_success(&mut self, synced: &SyncReport, trust: Trust) {
+        if let Some(failure) = &synced.failure {
+            return self.note_failure(&anyhow::Error::msg(failure.clone()));
+        }
+        let was_compared = synced.full || trust != Trust::Memory;
+        self.schedule.succeeded(Instant::now(), self.periods(), was_compared);
+        if synced.unfinished {
+            self.schedule.continue_at(Instant::now());
         }
     }
 
@@ -220,12 +223,10 @@ impl Daemon {
         }
     }
 
-    fn note_failure(&mut self, error: &anyhow::Error) -> Duration {
-        let wait = self.retry.min(self.settings.sync_period);
+    fn note_failure(&mut self, error: &anyhow::Error) {
+        let wait = self.schedule.failed(Instant::now(), self.periods());
         tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
         self.observers.status.sync_failed();
-        self.retry = (self.retry * 2).min(self.settings.sync_period);
-        wait
     }
 
     fn refresh(&mut self) {
@@ -362,22 +363,23 @@ impl Daemon {
         }
     }
 
-    /// Waits until something is due, and gathers the events that arrive before the next write is allowed.
-    fn wait(&mut self, events: &Receiver<Event>, deadline: Instant) -> Due {
-        let earliest = Instant::now() + self.pause;
+    /// Gathers events until the next turn is due. Those that are queued by then are part of it.
+    fn wait(&mut self, events: &Receiver<Event>) -> Due {
         let mut due = Due::default();
-        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(event) => self.note(event, &mut due),
-            Err(RecvTimeoutError::Timeout) => {
-                due = Due { refresh: true, trust: Trust::Generation, ..Due::default() };
-            }
-            Err(RecvTimeoutError::Disconnected) => due.end = Some(Ending::Stopped),
-        }
-        while due.end.is_none() {
-            match events.recv_timeout(earliest.saturating_duration_since(Instant::now())) {
+        let mut late = 0;
+        // A source that never stops sending must not delay the turn.
+        while due.end.is_none() && late <= EVENTS {
+            let left = self.schedule.next(due.urgency).saturating_duration_since(Instant::now());
+            late += usize::from(left.is_zero());
+            match events.recv_timeout(left) {
                 Ok(event) => self.note(event, &mut due),
-                Err(_) => break,
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => due.end = Some(Ending::Stopped),
             }
+        }
+        if self.schedule.is_comparison_due(Instant::now()) {
+            due.trust = due.trust.max(Trust::Generation);
+            due.refresh = true;
         }
         due
     }
@@ -388,6 +390,7 @@ impl Daemon {
 
     fn note(&mut self, event: Event, due: &mut Due) {
         self.observers.status.sync_queued();
+        due.urgency = due.urgency.max(Urgency::Change);
         match event {
             Event::Facts => due.refresh = true,
             Event::Settings => due.settings = true,
@@ -403,7 +406,7 @@ impl Daemon {
                 if due.trust != Trust::Nothing {
                     tracing::warn!("{what}; comparing with the plan");
                 }
-                due.trust = Trust::Nothing;
+                (due.trust, due.urgency) = (Trust::Nothing, Urgency::Repair);
             }
         }
     }

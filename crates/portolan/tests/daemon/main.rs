@@ -7,6 +7,7 @@ mod commands;
 mod compatibility;
 mod control;
 mod dns;
+mod drift;
 mod families;
 mod files;
 mod flows;

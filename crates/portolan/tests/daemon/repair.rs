@@ -2,12 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use crate::drift::{Damage, longest_repair, under_churn};
+use crate::iptables::command;
 use crate::life::some_chain;
 use crate::node::{Node, WEB, WEB_IP, web};
 use crate::poll::until;
 use portolan_testkit::Protocol;
 
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
+/// Far above what a repair takes, and far below the sync period: a loaded machine must not fail the test.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+/// Without notification, nothing would be repaired for an hour.
+const SELDOM: [&str; 2] = ["--iptables-sync-period=1h", "--iptables-min-sync-period=1s"];
 
 #[test]
 fn changes_by_others_are_undone_within_a_second() {
@@ -52,4 +58,102 @@ fn foreign_objects_are_left_alone() {
     assert_eq!(node.nft("list ruleset"), before);
     let again = node.plainly(&["cleanup"]);
     assert!(again.status.success() && String::from_utf8_lossy(&again.stdout).contains("nothing"));
+}
+
+/// A node with the Service `web` whose variant of iptables is the one where kubelet's hint is.
+fn with_variant(variant: &str, flags: &[&str]) -> Node {
+    let mut node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    command(&node, &format!("iptables-{variant} -t mangle -N KUBE-IPTABLES-HINT"));
+    node.start_with(flags);
+    node
+}
+
+fn check_tables(mode: &str, variant: &str, service_chain: &str) {
+    let flag = format!("--proxy-mode={mode}");
+    let node = with_variant(variant, &[&[flag.as_str()], &SELDOM[..]].concat());
+    let program = |words: &str| format!("iptables-{variant} -t nat {words}");
+    let (flush, jumps) = (program("-F PREROUTING"), program("-S PREROUTING"));
+    let (flush_services, services) = (program(&format!("-F {service_chain}")), program(&format!("-S {service_chain}")));
+    let damages = [
+        Damage { command: &flush, look: &jumps, intact: &format!("-j {service_chain}") },
+        Damage { command: &flush_services, look: &services, intact: WEB_IP },
+    ];
+    let longest = longest_repair(&node, &format!("{mode}, {variant} variant"), &damages);
+    assert!(longest < NOTICED_WITHIN, "repaired only after {longest:?}");
+    node.settle();
+}
+
+#[test]
+fn nftables_mode_repairs_while_endpoints_change() {
+    let node = Node::serving_web(&["10.244.1.2"], &SELDOM[..1]);
+    let look = format!("nft get element ip portolan cluster-ips {{ {WEB_IP} }}");
+    let chain = some_chain(&node);
+    let (flush, rules) =
+        (format!("nft flush chain ip portolan {chain}"), format!("nft list chain ip portolan {chain}"));
+    let intact = node.nft(&format!("list chain ip portolan {chain}"));
+    let damages = [
+        Damage { command: "nft delete table ip portolan", look: &look, intact: WEB_IP },
+        Damage { command: &flush, look: &rules, intact: &intact },
+    ];
+    let longest = longest_repair(&node, "nftables", &damages);
+    assert!(longest < NOTICED_WITHIN, "repaired only after {longest:?}");
+}
+
+#[test]
+fn iptables_mode_repairs_tables_of_nf_tables_while_endpoints_change() {
+    check_tables("iptables", "nft", "KUBE-SERVICES");
+}
+
+#[test]
+fn iptables_mode_repairs_legacy_tables_while_endpoints_change() {
+    check_tables("iptables", "legacy", "KUBE-SERVICES");
+}
+
+#[test]
+fn userspace_mode_repairs_while_endpoints_change() {
+    check_tables("userspace", "nft", "KUBE-PORTALS-CONTAINER");
+    check_tables("userspace", "legacy", "KUBE-PORTALS-CONTAINER");
+}
+
+/// A rule in the place of another leaves all counts as they are: only the comparison of every sync period finds it.
+#[test]
+fn the_full_comparison_is_due_every_sync_period_while_endpoints_change() {
+    let node = with_variant("legacy", &["--proxy-mode=iptables", "--iptables-sync-period=1s"]);
+    let jumps = || command(&node, "iptables-legacy -t nat -S PREROUTING");
+    under_churn(&node, || {
+        for _ in 0..2 {
+            until("the jump exists", || jumps().contains("-j KUBE-SERVICES"));
+            command(&node, "iptables-legacy -t nat -R PREROUTING 1 -p udp -j RETURN");
+            until("the jump is back", || jumps().contains("-j KUBE-SERVICES"));
+        }
+    });
+}
+
+/// Notifications of our own commits, and of commits to foreign chains, cost nothing.
+#[test]
+fn own_and_unrelated_changes_cause_no_comparison() {
+    for variant in ["nft", "legacy"] {
+        let flags = [&["--proxy-mode=iptables", "-v=4"], &SELDOM[..1], &["--iptables-min-sync-period=0s"]].concat();
+        let node = with_variant(variant, &flags);
+        for round in 1..=20 {
+            node.write("web.yaml", &web(WEB_IP, &["10.244.1.2", &format!("10.244.3.{round}")]));
+            node.settle();
+        }
+        if variant == "nft" {
+            command(&node, "iptables-nft -t nat -N CNI-OWN");
+            command(&node, "iptables-nft -t nat -A CNI-OWN -j RETURN");
+            command(&node, "iptables-nft -t nat -I PREROUTING -j CNI-OWN");
+            command(&node, "iptables-nft -t nat -F CNI-OWN");
+        }
+        until("a change of our own rules is noticed", || {
+            command(&node, &format!("iptables-{variant} -t nat -F KUBE-SERVICES"));
+            node.log().contains(" repaired ")
+        });
+        let log = node.log();
+        let first = log.lines().find(|line| line.contains("comparing with the plan")).expect("it was noticed");
+        assert!(!first.contains("CNI"), "{first}");
+        let before: usize = log.split(" repaired ").next().map_or(0, |text| text.matches("comparing with").count());
+        assert!(before <= 2, "{variant}: only the flush is noticed\n{log}");
+    }
 }

@@ -1,9 +1,12 @@
 //! The daemon in ipvs mode: queries, repair, and changes to other modes and back under traffic.
 
+use std::time::Duration;
+
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
 use portolan_testkit::{LongConnection, Protocol, Stream};
 
+use crate::drift::{Damage, longest_repair};
 use crate::lab;
 use crate::node::{Node, service};
 use crate::poll::until;
@@ -13,6 +16,8 @@ use crate::world::socket;
 const WEB: &str = "10.96.0.10:80";
 const NODE_PORT: &str = "192.168.50.1:30080";
 const PER_SECOND: u32 = 20;
+/// Far above what a repair takes, also under emulation, and far below the sync period.
+const NOTICED_WITHIN: Duration = Duration::from_secs(60);
 
 /// From each other mode to one that needs the VM, and back. Changes among the others run on the host.
 fn changes() -> Vec<&'static dyn Mode> {
@@ -103,6 +108,45 @@ fn the_daemon_answers_and_repairs_in_ipvs_mode() {
             && shown(&node, "ipset list KUBE-CLUSTER-IP").contains("10.96.0.10,tcp:80")
     });
     assert_eq!(node.answer("client", NODE_PORT, Protocol::Tcp), node.answer("client", NODE_PORT, Protocol::Tcp));
+}
+
+/// The sync period is an hour: only the watch can notice.
+#[test]
+fn ipvs_mode_repairs_while_endpoints_change() {
+    let _alone = lab();
+    let mut node = Node::new();
+    write_service(&node, "");
+    node.start_with(&["--proxy-mode", "ipvs", "--sync-period", "1h"]);
+    let damages = [
+        Damage { command: "ipvsadm -C", look: "ipvsadm -ln", intact: WEB },
+        Damage {
+            command: "ipset flush KUBE-CLUSTER-IP",
+            look: "ipset list KUBE-CLUSTER-IP",
+            intact: "10.96.0.10,tcp:80",
+        },
+        Damage {
+            command: "iptables -t nat -F PREROUTING",
+            look: "iptables -t nat -S PREROUTING",
+            intact: "KUBE-SERVICES",
+        },
+        Damage {
+            command: "ip address del 10.96.0.10/32 dev kube-ipvs0",
+            look: "ip address show kube-ipvs0",
+            intact: "10.96.0.10/32",
+        },
+        Damage {
+            command: "ipvsadm -d -t 10.96.0.10:80 -r 10.244.1.2:8080",
+            look: "ipvsadm -ln -t 10.96.0.10:80",
+            intact: "10.244.1.2:8080",
+        },
+    ];
+    let longest = longest_repair(&node, "ipvs", &damages);
+    assert!(longest < NOTICED_WITHIN, "repaired only after {longest:?}");
+    node.settle();
+    let noticed = node.log().matches("comparing with the plan").count();
+    write_service(&node, "portolan.io/scheduler: sh");
+    until("a change of our own is made", || shown(&node, "ipvsadm -ln").contains(&format!("TCP  {WEB} sh")));
+    assert_eq!(node.log().matches("comparing with the plan").count(), noticed, "own changes are not foreign");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod bench;
 mod cost;
 mod daemon;
 mod draining;
+#[path = "../daemon/drift.rs"]
+mod drift;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
 mod kernel;

@@ -1,0 +1,142 @@
+//! When the run loop works next. Pure: time comes in as an argument.
+//!
+//! Neither events nor failures move the periodic comparison, and a repair does not wait for the minimum sync period.
+
+use std::time::{Duration, Instant};
+
+/// The first backoff after a failed sync; each further one doubles it, up to the sync period.
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// The least time between two repairs: two processes that undo each other's changes must not keep the machine busy.
+pub(super) const REPAIR_PAUSE: Duration = Duration::from_millis(200);
+
+/// `syncPeriod` and `minSyncPeriod` of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Periods {
+    pub(super) sync: Duration,
+    pub(super) least: Duration,
+}
+
+/// What waits for the next turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    #[default]
+    Nothing,
+    /// Facts, settings or addresses changed.
+    Change,
+    /// Another process changed our objects.
+    Repair,
+}
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    /// No change is programmed before this.
+    earliest: Instant,
+    earliest_repair: Instant,
+    /// When the kernel is compared with the plan in any case.
+    comparison: Instant,
+    /// When a failed sync is repeated, and the backoff after that.
+    retry: Option<Instant>,
+    backoff: Duration,
+}
+
+impl Schedule {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { earliest: now, earliest_repair: now, comparison: now, retry: None, backoff: FIRST_RETRY }
+    }
+
+    /// The time of the next turn, if nothing else happens.
+    pub(super) fn next(&self, urgency: Urgency) -> Instant {
+        let planned = self.retry.map_or(self.comparison, |retry| retry.min(self.comparison));
+        match urgency {
+            Urgency::Nothing => planned,
+            Urgency::Change => planned.min(self.earliest),
+            Urgency::Repair => planned.min(self.earliest_repair),
+        }
+    }
+
+    pub(super) fn is_comparison_due(&self, now: Instant) -> bool {
+        now >= self.comparison
+    }
+
+    /// There is no plan yet: the next event makes one.
+    pub(super) fn wait_for_facts(&mut self, now: Instant, periods: Periods) {
+        self.comparison = now + periods.sync;
+    }
+
+    pub(super) fn succeeded(&mut self, now: Instant, periods: Periods, was_compared: bool) {
+        (self.retry, self.backoff) = (None, FIRST_RETRY);
+        self.earliest = now + periods.least;
+        if was_compared {
+            self.earliest_repair = now + REPAIR_PAUSE;
+            self.comparison = now + periods.sync;
+        }
+    }
+
+    /// A sync has left work for the next one.
+    pub(super) fn continue_at(&mut self, now: Instant) {
+        self.retry = Some(now);
+    }
+
+    /// Returns the backoff. Events do not shorten the first one: a kernel that refuses must not keep the machine busy.
+    pub(super) fn failed(&mut self, now: Instant, periods: Periods) -> Duration {
+        let wait = self.backoff.min(periods.sync);
+        self.backoff = (self.backoff * 2).min(periods.sync);
+        self.retry = Some(now + wait);
+        self.earliest = now + periods.least.max(FIRST_RETRY);
+        self.earliest_repair = now + REPAIR_PAUSE;
+        // The retry reads the whole kernel.
+        self.comparison = now + periods.sync;
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIODS: Periods = Periods { sync: Duration::from_secs(30), least: Duration::from_secs(1) };
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn changes_do_not_move_the_comparison() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        assert!(schedule.is_comparison_due(start));
+        schedule.succeeded(start, PERIODS, true);
+        for second in 1..30 {
+            let now = start + seconds(second);
+            assert_eq!(schedule.next(Urgency::Change), now);
+            assert!(!schedule.is_comparison_due(now));
+            schedule.succeeded(now, PERIODS, false);
+        }
+        assert_eq!(schedule.next(Urgency::Nothing), start + seconds(30));
+        assert!(schedule.is_comparison_due(start + seconds(30)));
+    }
+
+    #[test]
+    fn a_repair_does_not_wait_for_the_minimum_sync_period() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        schedule.succeeded(start, PERIODS, false);
+        assert_eq!((schedule.next(Urgency::Change), schedule.next(Urgency::Repair)), (start, start));
+        schedule.succeeded(start, PERIODS, true);
+        assert_eq!(schedule.next(Urgency::Change), start + seconds(1));
+        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
+        schedule.succeeded(start + REPAIR_PAUSE, PERIODS, false);
+        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
+    }
+
+    #[test]
+    fn failures_back_off_up_to_the_sync_period() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(now);
+        let waits: Vec<Duration> = (0..12).map(|_| schedule.failed(now, PERIODS)).collect();
+        assert_eq!((waits[0], waits[1], waits[11]), (FIRST_RETRY, FIRST_RETRY * 2, PERIODS.sync));
+        assert_eq!(schedule.next(Urgency::Change), now + PERIODS.least);
+        schedule.succeeded(now, PERIODS, true);
+        assert_eq!(schedule.failed(now, PERIODS), FIRST_RETRY);
+    }
+}
