@@ -34,10 +34,16 @@ impl Pools {
         let cluster = if wanted.cluster { cluster_pool(&known, node) } else { Vec::new() };
         let local = if wanted.local { local_pool(&known, node) } else { Vec::new() };
         let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
-        let in_a_pool = |endpoint: &Endpoint| cluster.contains(endpoint) || local.contains(endpoint);
+        let in_a_pool = |endpoint: &Endpoint| is_in(&cluster, endpoint) || is_in(&local, endpoint);
         let draining = pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
         Self { draining, cluster: cluster.into(), local: local.into(), any }
     }
+}
+
+/// Pools are sorted by address and port, as the known endpoints are.
+fn is_in(pool: &[Endpoint], endpoint: &Endpoint) -> bool {
+    let place = |endpoint: &Endpoint| (endpoint.address, endpoint.port);
+    pool.binary_search_by_key(&place(endpoint), place).is_ok()
 }
 
 /// The same address and port may be in several slices while a pod moves between them: the last one that is not
@@ -106,4 +112,40 @@ fn pick<'a>(
         port: *port,
         may_be_here: endpoint.node.as_ref().is_none_or(|name| *name == node.name),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    use portolan_model::{Conditions, Protocol, Slice, SlicePort};
+
+    use super::*;
+
+    /// Far above what linear work takes, and far below what comparing all pairs takes.
+    const LINEAR: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn the_work_is_linear_in_the_number_of_endpoints() {
+        let count = 100_000;
+        let endpoint = |number: u32| SliceEndpoint {
+            address: Ipv4Addr::from(0x0a00_0000 + number).into(),
+            // Every other one drains.
+            conditions: if number % 2 == 0 { Conditions::READY } else { Conditions::DRAINING },
+            node: None,
+            hints: None,
+            hostname: None,
+        };
+        let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
+        let endpoints = (0..count).map(endpoint).collect();
+        let slices = Slices([Arc::new(Slice { name: "web".into(), family: Family::V4, ports, endpoints })].into());
+        let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None };
+        let start = Instant::now();
+        let both = Wanted { cluster: true, local: true };
+        let pools = Pools::choose(&slices, &port, Family::V4, both, &NodePlan::default());
+        assert!(start.elapsed() < LINEAR, "{:?} for {count} endpoints", start.elapsed());
+        assert_eq!((pools.cluster.len(), pools.draining.len()), (count as usize / 2, count as usize / 2));
+    }
 }
