@@ -69,6 +69,9 @@ pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
 
 /// The same threshold as kube-proxy.
 const LARGE: usize = 1000;
+/// Below this a large node is no longer large. The gap keeps endpoints that come and go around the threshold from
+/// rewriting all rules.
+const NOT_LARGE: usize = 900;
 
 impl Plan {
     fn replan(&mut self, changed: &BTreeSet<ServiceName>) {
@@ -115,7 +118,7 @@ impl Plan {
     }
 
     fn measure(&mut self) {
-        let is_large = self.endpoints > LARGE;
+        let is_large = self.endpoints > if self.node.is_large { NOT_LARGE } else { LARGE };
         if is_large != self.node.is_large {
             self.node = Arc::new(NodePlan { is_large, ..(*self.node).clone() });
         }
@@ -150,4 +153,45 @@ impl Plan {
 
 fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {
     previous.facts.services.keys().chain(snapshot.services.keys()).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use portolan_model::{Conditions, Protocol, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices};
+
+    use super::*;
+
+    fn snapshot(endpoints: u32) -> Snapshot {
+        let name = ServiceName::new("default", "web");
+        let endpoint = |number: u32| SliceEndpoint {
+            address: std::net::Ipv4Addr::from(0x0a00_0000 + number).into(),
+            conditions: Conditions::READY,
+            node: None,
+            hints: None,
+            hostname: None,
+        };
+        let service = Service {
+            cluster_ips: ["10.96.0.1".parse().unwrap()].into(),
+            ports: [ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None }].into(),
+            ..Service::empty(name.clone())
+        };
+        let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
+        let endpoints = (0..endpoints).map(endpoint).collect();
+        let slice = Slice { name: "web".into(), family: Family::V4, ports, endpoints };
+        let mut snapshot = Snapshot::default();
+        snapshot.services.insert(name.clone(), Arc::new(service));
+        snapshot.slices.insert(name, Arc::new(Slices([Arc::new(slice)].into())));
+        snapshot
+    }
+
+    #[test]
+    fn around_the_threshold_the_node_does_not_change_with_every_endpoint() {
+        let mut last = Plan::default();
+        let mut follow = |endpoints| {
+            last = plan(&snapshot(endpoints), &last, &PlanConfig::default());
+            last.node.is_large
+        };
+        assert_eq!([1000, 1001, 1000, 999, 1002, 901].map(&mut follow), [false, true, true, true, true, true]);
+        assert_eq!([900, 999, 1000, 1001].map(&mut follow), [false, false, false, true]);
+    }
 }
