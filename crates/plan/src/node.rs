@@ -87,7 +87,8 @@ impl NodePlan {
     /// Whether the plans of Services are the same for both nodes. They depend on the Node object and the pod
     /// detector, but not on the addresses of interfaces, which change with every pod; except with virtual servers.
     pub fn treats_services_like(&self, other: &Self) -> bool {
-        let pods = |node: &Self| node.families.each_ref().map(|family| family.pods.clone());
+        let by_family =
+            |node: &Self| node.families.each_ref().map(|family| (family.pods.clone(), family.loopback_node_ports));
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
         let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.limits);
         let own = |node: &Self| {
@@ -97,7 +98,7 @@ impl NodePlan {
         own(self) == own(other)
             && identity(self) == identity(other)
             && settings(self) == settings(other)
-            && pods(self) == pods(other)
+            && by_family(self) == by_family(other)
     }
 
     /// SCTP messages, streams and multihoming do not survive a relay that splices byte streams.
@@ -162,14 +163,19 @@ fn serves_loopback(node: &Node, config: &PlanConfig, family: Family) -> bool {
     config.loopback_node_ports && !config.limits.virtual_servers && family == Family::V4 && is_included
 }
 
-/// As in kube-proxy, a list without a range of some family leaves that family unrestricted.
+/// As in kube-proxy, a list without a range of some family leaves that family unrestricted, and ranges select among the
+/// addresses of interfaces. Where those are unknown, the addresses of the Node object stand for them.
 fn node_port_match(node: &Node, config: &PlanConfig, family: Family) -> NodePortMatch {
     let ranges = node_port_ranges(node, config, family);
     if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
         return NodePortMatch::AnyLocal;
     }
     let serves = |address: &IpAddr| !address.is_loopback() && ranges.iter().any(|range| range.contains(address));
-    NodePortMatch::Only(own_addresses(node).iter().copied().filter(serves).collect())
+    let own = if node.interface_addresses.is_empty() { &node.addresses } else { &node.interface_addresses };
+    let mut addresses: Vec<IpAddr> = own.iter().copied().filter(serves).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    NodePortMatch::Only(addresses.into())
 }
 
 fn node_port_ranges(node: &Node, config: &PlanConfig, family: Family) -> Vec<IpNet> {
@@ -193,4 +199,39 @@ fn primary_addresses(node: &Node) -> Vec<IpNet> {
 
 fn net(text: &str) -> IpNet {
     text.parse().expect("a constant range is well formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(config: &PlanConfig) -> NodePlan {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let node = Node {
+            name: "here".into(),
+            addresses: [address("192.168.50.1"), address("203.0.113.7")].into(),
+            interface_addresses: [address("127.0.0.1"), address("192.168.50.1"), address("10.0.0.1")].into(),
+            ..Node::default()
+        };
+        NodePlan::decide(&Snapshot { node: Arc::new(node), ..Snapshot::default() }, config)
+    }
+
+    /// The external address of a Node is often that of a NAT gateway.
+    #[test]
+    fn ranges_select_addresses_of_interfaces_only() {
+        let range = |text| AddressSelector::Range(net(text));
+        let node_port_addresses = vec![range("203.0.113.0/24"), range("192.168.0.0/16")];
+        let plan = node(&PlanConfig { node_port_addresses, ..PlanConfig::default() });
+        let only = NodePortMatch::Only(["192.168.50.1".parse().unwrap()].into());
+        assert_eq!(plan.family(Family::V4).node_ports, only);
+    }
+
+    /// In iptables mode the rules of every Service with node ports depend on it.
+    #[test]
+    fn loopback_node_ports_concern_all_services() {
+        let config = || PlanConfig { node_port_addresses: Vec::new(), ..PlanConfig::default() };
+        let with = |loopback_node_ports| node(&PlanConfig { loopback_node_ports, ..config() });
+        assert!(with(true).family(Family::V4).loopback_node_ports);
+        assert!(with(true).treats_services_like(&with(true)) && !with(true).treats_services_like(&with(false)));
+    }
 }
