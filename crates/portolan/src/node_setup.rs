@@ -3,9 +3,11 @@
 //! Services work without any of it, so a failure is logged and the rest continues.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use portolan_kernel::conntrack::Conntrack;
 use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};
 
@@ -14,13 +16,28 @@ use crate::settings::{ConntrackSettings, Settings};
 
 /// kube-proxy's upper limit for the connection table, whatever the number of processors.
 const LARGEST_TABLE: u64 = 1 << 20;
+const UDP: u8 = 17;
+/// Exists if connection tracking is loaded.
+const CONNTRACK_MAX: &str = "proc/sys/net/netfilter/nf_conntrack_max";
 /// The table's buckets must be at least a quarter of its entries.
 const ENTRIES_PER_BUCKET: u64 = 4;
 
-/// Applies the settings and logs what failed. Returns whether everything was applied.
-pub fn apply(settings: &Settings) -> bool {
+/// What became of the setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// The kernel has no connection tracking yet: the first rules load it, and the setup is repeated after them.
+    Waiting,
+    /// Something could not be set, and repeating does not help.
+    Failed,
+}
+
+/// Applies the settings and logs what failed.
+pub fn apply(settings: &Settings) -> Outcome {
     let machine = Machine::default();
-    let mut problems = machine.tune_conntrack(&settings.conntrack);
+    let tuned = machine.tune_conntrack(&settings.conntrack);
+    let is_waiting = tuned == Err(Untuned::NoConntrack);
+    let mut problems = if let Err(Untuned::Failed(problems)) = tuned { problems } else { Vec::new() };
     // Only the rules make this safe, so that otherwise the run loop does it, after them. A daemon without the privilege
     // depends on the init container.
     if settings.actions.init_only && serves_loopback(&settings.traffic.plan) {
@@ -31,7 +48,18 @@ pub fn apply(settings: &Settings) -> bool {
     // As in kube-proxy, this is no failure: it needs another privilege, and a unit or pod can set it, too.
     let last = machine.protect_from_out_of_memory(settings.oom_score_adj.into());
     last.iter().for_each(|problem| tracing::warn!("{problem}"));
-    problems.is_empty()
+    match (problems.is_empty(), is_waiting) {
+        (false, _) => Outcome::Failed,
+        (true, true) => Outcome::Waiting,
+        (true, false) => Outcome::Done,
+    }
+}
+
+/// Why connection tracking is not as configured.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Untuned {
+    NoConntrack,
+    Failed(Vec<String>),
 }
 
 /// Whether node ports are served at 127.0.0.1, on whatever node.
@@ -42,12 +70,20 @@ fn serves_loopback(config: &PlanConfig) -> bool {
 /// The root of /proc and /sys.
 pub struct Machine {
     root: PathBuf,
+    load_conntrack: Box<dyn Fn()>,
 }
 
 impl Default for Machine {
     fn default() -> Self {
-        Self { root: "/".into() }
+        Self { root: "/".into(), load_conntrack: Box::new(load_conntrack) }
     }
+}
+
+/// Any request to the subsystem makes the kernel load its module, if there is one.
+fn load_conntrack() {
+    let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let requested = Conntrack::open().and_then(|mut conntrack| conntrack.find(UDP, nowhere, nowhere).map(drop));
+    requested.unwrap_or_else(|error| tracing::debug!("loading connection tracking: {error}"));
 }
 
 /// A file of the kernel and the value it should have.
@@ -59,14 +95,27 @@ struct Sysctl {
 }
 
 impl Machine {
-    pub fn at(root: &Path) -> Self {
-        Self { root: root.into() }
+    /// With another root, and a function that loads connection tracking there.
+    pub fn at(root: &Path, load_conntrack: impl Fn() + 'static) -> Self {
+        Self { root: root.into(), load_conntrack: Box::new(load_conntrack) }
     }
 
-    /// Sets the values that differ. Returns what could not be set.
-    pub fn tune_conntrack(&self, settings: &ConntrackSettings) -> Vec<String> {
+    /// Sets the values that differ.
+    pub fn tune_conntrack(&self, settings: &ConntrackSettings) -> Result<(), Untuned> {
         let sysctls = conntrack_sysctls(settings, self.processors());
-        sysctls.iter().filter_map(|sysctl| self.apply(sysctl).err()).map(|error| format!("{error:#}")).collect()
+        if !sysctls.is_empty() && !self.has_conntrack() {
+            (self.load_conntrack)();
+            if !self.has_conntrack() {
+                return Err(Untuned::NoConntrack);
+            }
+        }
+        let failed = sysctls.iter().filter_map(|sysctl| self.apply(sysctl).err());
+        let problems: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Untuned::Failed(problems)) }
+    }
+
+    fn has_conntrack(&self) -> bool {
+        self.root.join(CONNTRACK_MAX).exists()
     }
 
     pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
@@ -105,7 +154,7 @@ fn conntrack_sysctls(settings: &ConntrackSettings, processors: u64) -> Vec<Sysct
     if let Some(entries) = table_size(settings, processors) {
         let buckets = (entries / ENTRIES_PER_BUCKET) as i64;
         // A larger value was set on purpose.
-        sysctls.push(Sysctl { file: file("max"), value: entries as i64, is_least: true });
+        sysctls.push(Sysctl { file: CONNTRACK_MAX.into(), value: entries as i64, is_least: true });
         let hash_size = "sys/module/nf_conntrack/parameters/hashsize".into();
         sysctls.push(Sysctl { file: hash_size, value: buckets, is_least: true });
     }
@@ -160,7 +209,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         }
-        let machine = Machine::at(directory.path());
+        let machine = Machine::at(directory.path(), || ());
         (directory, machine)
     }
 
@@ -199,7 +248,7 @@ mod tests {
             ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000"),
             ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "3600\n"),
         ]);
-        assert_eq!(machine.tune_conntrack(&DEFAULTS), Vec::<String>::new());
+        assert_eq!(machine.tune_conntrack(&DEFAULTS), Ok(()));
         let read = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
         assert_eq!(read("proc/sys/net/netfilter/nf_conntrack_max"), "262144");
         assert_eq!(read("sys/module/nf_conntrack/parameters/hashsize"), "1000000");
@@ -210,6 +259,7 @@ mod tests {
     #[test]
     fn a_failure_names_the_file_and_the_others_are_still_set() {
         let (directory, machine) = machine(&[
+            (CONNTRACK_MAX, "65536"),
             ("proc/sys/net/netfilter/nf_conntrack_udp_timeout", "30"),
             ("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "nonsense"),
         ]);
@@ -220,10 +270,28 @@ mod tests {
             udp: Some(Duration::from_secs(10)),
             ..DEFAULTS
         };
-        let problems = machine.tune_conntrack(&settings);
+        let Err(Untuned::Failed(problems)) = machine.tune_conntrack(&settings) else { panic!("one value is broken") };
         assert_eq!(problems.len(), 1);
         assert!(problems[0].contains("tcp_timeout_established") && problems[0].contains("nonsense"), "{problems:?}");
         let udp = directory.path().join("proc/sys/net/netfilter/nf_conntrack_udp_timeout");
         assert_eq!(fs::read_to_string(udp).unwrap(), "10");
+    }
+
+    /// An init container runs before any rule that would load the module.
+    #[test]
+    fn without_conntrack_the_module_is_loaded_or_the_setup_waits() {
+        let timeouts = ConntrackSettings { max_per_core: None, ..DEFAULTS };
+        let (directory, absent) = machine(&[("sys/devices/system/cpu/online", "0-7")]);
+        assert_eq!(absent.tune_conntrack(&timeouts), Err(Untuned::NoConntrack));
+        let folder = directory.path().join("proc/sys/net/netfilter");
+        let loaded = Machine::at(directory.path(), move || {
+            fs::create_dir_all(&folder).unwrap();
+            for (file, value) in [("max", "1"), ("tcp_timeout_established", "9"), ("tcp_timeout_close_wait", "9")] {
+                fs::write(folder.join(format!("nf_conntrack_{file}")), value).unwrap();
+            }
+        });
+        assert_eq!(loaded.tune_conntrack(&timeouts), Ok(()));
+        let set = directory.path().join("proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established");
+        assert_eq!(fs::read_to_string(set).unwrap(), "86400");
     }
 }

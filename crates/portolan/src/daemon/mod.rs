@@ -30,7 +30,7 @@ use crate::dns::Names;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::loopback::LoopbackRouting;
-use crate::node_setup;
+use crate::node_setup::{self, Outcome};
 use crate::settings::Settings;
 
 use engine::Engine;
@@ -49,9 +49,12 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     if settings.shadow {
         return shadow::run(&settings);
     }
-    let is_done = node_setup::apply(&settings);
+    let setup = node_setup::apply(&settings);
+    if setup == Outcome::Waiting {
+        tracing::info!("the kernel has no connection tracking yet: its limits are set after the first sync");
+    }
     if settings.actions.init_only {
-        return Ok(if is_done { SUCCESS } else { PROXY_FAILURE });
+        return Ok(if setup == Outcome::Failed { PROXY_FAILURE } else { SUCCESS });
     }
     let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
     let (sender, receiver) = sync_channel(EVENTS);
@@ -60,6 +63,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
     events::watch_settings(settings.dns_config_file(), sender.clone())?;
     let Some(mut daemon) = Daemon::start(settings, &receiver, sender, start)? else { return Ok(SUCCESS) };
+    daemon.setup = setup;
     daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
     daemon.work(&receiver);
@@ -81,6 +85,7 @@ struct Daemon {
     schedule: Schedule,
     start: Instant,
     is_ready: bool,
+    setup: Outcome,
     /// The watch on foreign changes; `None` until it is started for the active mode.
     watch: Option<WatchToken>,
     is_watch_started: bool,
@@ -125,6 +130,7 @@ impl Daemon {
             schedule: Schedule::new(Instant::now()),
             start,
             is_ready: false,
+            setup: Outcome::Done,
             watch: None,
             is_watch_started: false,
             settings,
@@ -189,6 +195,9 @@ impl Daemon {
                 self.log_sync(&synced);
                 self.take_over();
                 self.close_retired();
+                if synced.full || due.trust != Trust::Memory {
+                    self.set_up_again();
+                }
             }
             Err(error) => self.note_failure(&error),
         }
@@ -203,6 +212,13 @@ impl Daemon {
         self.schedule.succeeded(Instant::now(), self.periods(), was_compared);
         if synced.unfinished {
             self.schedule.continue_at(Instant::now());
+        }
+    }
+
+    /// The rules that were written have loaded what the setup waits for.
+    fn set_up_again(&mut self) {
+        if self.setup == Outcome::Waiting {
+            self.setup = node_setup::apply(&self.settings);
         }
     }
 
@@ -307,7 +323,7 @@ impl Daemon {
         let dns = std::mem::replace(&mut settings.dns, self.settings.dns.take());
         self.settings = settings;
         self.change_names(dns);
-        node_setup::apply(&self.settings);
+        self.setup = node_setup::apply(&self.settings);
         self.observers.use_settings(&self.settings);
         self.publish(|published, daemon| published.settings = daemon.settings.clone());
         self.observers.status.metrics.config_reloaded(true);

@@ -82,7 +82,8 @@ impl Daemon {
             if self.make_plan() {
                 return true;
             }
-            due = self.wait(events, Instant::now() + self.settings.sync_period);
+            self.schedule.wait_for_facts(Instant::now(), self.periods());
+            due = self.wait(events);
         }
         false
     }
