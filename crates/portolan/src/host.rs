@@ -7,19 +7,19 @@ use portolan_dataplane::modes;
 use portolan_kernel::addresses::interface_addresses;
 use portolan_model::{Family, Node, Snapshot};
 
-/// The addresses of all interfaces, except link-local addresses, which every pod link has, and Service addresses. After
-/// an error the list is empty, and node ports follow the Node object alone.
+/// The addresses of all interfaces, except link-local addresses, which every pod link has, and Service addresses.
+pub fn read_addresses() -> Result<Vec<IpAddr>, portolan_kernel::Error> {
+    let own =
+        interface_addresses()?.into_iter().filter(|it| !is_service_device(&it.name) && !is_link_local(it.address));
+    Ok(own.map(|it| it.address).collect())
+}
+
+/// The same. After an error the list is empty, and node ports follow the Node object alone.
 pub fn addresses() -> Vec<IpAddr> {
-    match interface_addresses() {
-        Ok(addresses) => {
-            let own = addresses.into_iter().filter(|it| !is_service_device(&it.name) && !is_link_local(it.address));
-            own.map(|it| it.address).collect()
-        }
-        Err(error) => {
-            tracing::warn!("the addresses of this machine are unknown: {error}");
-            Vec::new()
-        }
-    }
+    read_addresses().unwrap_or_else(|error| {
+        tracing::warn!("the addresses of this machine are unknown: {error}");
+        Vec::new()
+    })
 }
 
 /// Adds the machine's addresses to the facts. Without a Node object, the addresses of the interfaces describe the node. A

@@ -1,5 +1,6 @@
 //! Events of the run loop: each source is a thread that sends into one channel.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +101,7 @@ pub(crate) fn watch_foreign_changes(
 pub(crate) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut monitor = AddressMonitor::open().context("watching the machine's addresses")?;
     spawn("addresses", move || match monitor.wait(None) {
-        Ok(true) => events.send(Event::Addresses(host::addresses())).is_ok(),
+        Ok(true) => events.send(Event::Addresses(until_known(host::read_addresses, PAUSE))).is_ok(),
         Ok(false) => true,
         Err(error) => {
             tracing::error!("watching the machine's addresses: {error}");
@@ -108,6 +109,17 @@ pub(crate) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
             true
         }
     })
+}
+
+/// Reads again after an error: the addresses that were known stay in force until then.
+fn until_known<T, E: Display>(read: impl Fn() -> Result<T, E>, pause: Duration) -> T {
+    loop {
+        match read() {
+            Ok(known) => return known,
+            Err(error) => tracing::warn!("reading the machine's addresses: {error}; retrying"),
+        }
+        thread::sleep(pause);
+    }
 }
 
 pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Event>) -> anyhow::Result<()> {
@@ -122,4 +134,21 @@ fn spawn(name: &str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow:
     let run = move || while step() {};
     thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(run).context("starting a thread")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_read_of_addresses_is_repeated() {
+        let attempts = Cell::new(0);
+        let read = || {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() < 3 { Err("interrupted") } else { Ok(["10.0.0.1"]) }
+        };
+        assert_eq!((until_known(read, Duration::ZERO), attempts.get()), (["10.0.0.1"], 3));
+    }
 }

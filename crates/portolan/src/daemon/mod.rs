@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context;
-use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
@@ -310,8 +309,9 @@ impl Daemon {
         crate::log::set(&settings.log);
         crate::log::notices(&settings.notices);
         if settings.traffic.mode != self.settings.traffic.mode {
-            let mode = self.change_mode(&settings);
-            settings.traffic.use_mode(mode);
+            if !self.change_mode(&settings) {
+                settings.keep_traffic_of(&self.settings);
+            }
         } else if let Err(error) = self.engine.mode.use_settings(&settings.traffic.mode_settings) {
             let name = settings.traffic.mode.name();
             tracing::error!("the new settings of mode {name} are not used: {error}");
@@ -329,13 +329,14 @@ impl Daemon {
         self.observers.status.metrics.config_reloaded(true);
     }
 
-    /// The new mode's rules are written first; then the takeover removes the old ones. Returns the mode that is active now.
-    fn change_mode(&mut self, settings: &Settings) -> &'static dyn Mode {
+    /// The new mode's rules are written first; then the takeover removes the old ones. Returns whether the new mode is
+    /// active.
+    fn change_mode(&mut self, settings: &Settings) -> bool {
         let (old, new) = (self.settings.traffic.mode, settings.traffic.mode);
         tracing::info!("changing from mode {} to mode {}", old.name(), new.name());
         if let Err(error) = self.engine.change_mode(&settings.traffic) {
-            tracing::error!("the mode stays {}: {error:#}", old.name());
-            return old;
+            tracing::error!("the mode stays {}, with its settings: {error:#}", old.name());
+            return false;
         }
         self.takeover = Takeover::new(self.engine.mode.owned());
         (self.watch, self.is_watch_started) = (None, false);
@@ -343,7 +344,7 @@ impl Daemon {
             published.listeners = daemon.engine.mode.listeners();
             published.traffic_reader = daemon.engine.traffic_reader();
         });
-        new
+        true
     }
 
     /// The plan of the old source stays in force until the new one has synced.

@@ -23,8 +23,27 @@ pub(super) struct Observers {
     runtime: Handle,
     /// When the first pending change arrived.
     waiting_since: Option<Instant>,
-    /// When the causes of such changes happened, from the objects' annotations.
-    causes: Vec<(Family, SystemTime)>,
+    causes: Causes,
+}
+
+/// When the causes of pending changes happened, from the objects' annotations. Their number is bounded: while syncs fail,
+/// changes keep arriving.
+#[derive(Default)]
+struct Causes(Vec<(Family, SystemTime)>);
+
+/// Enough for a histogram.
+const MOST_CAUSES: usize = 10_000;
+
+impl Causes {
+    /// The oldest ones are kept: they show the largest delays.
+    fn extend(&mut self, more: Vec<(Family, SystemTime)>) {
+        let room = MOST_CAUSES - self.0.len();
+        self.0.extend(more.into_iter().take(room));
+    }
+
+    fn take(&mut self) -> Vec<(Family, SystemTime)> {
+        std::mem::take(&mut self.0)
+    }
 }
 
 impl Observers {
@@ -45,7 +64,7 @@ impl Observers {
         if let Some(events) = &events {
             events.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
         }
-        let observers = Self { status: status?, events, runtime, waiting_since: None, causes: Vec::new() };
+        let observers = Self { status: status?, events, runtime, waiting_since: None, causes: Causes::default() };
         observers.follow_watches(facts);
         Ok(observers)
     }
@@ -99,7 +118,7 @@ impl Observers {
         if let Some(arrival) = self.waiting_since.take() {
             self.status.metrics.change_programmed(arrival.elapsed());
         }
-        for (family, cause) in self.causes.drain(..) {
+        for (family, cause) in self.causes.take() {
             self.status.metrics.network_programmed(family, cause.elapsed().unwrap_or_default());
         }
         self.follow(plan);
@@ -189,4 +208,20 @@ fn report_failure(events: Option<&EventWriter>, error: &Error) {
         Error::Metrics(_) => ("FailedToStartMetricServer", "StartKubeProxy"),
     };
     events.node_event(EventKind::Warning, reason, action, &error.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_bounded_while_syncs_fail() {
+        let mut causes = Causes::default();
+        for _ in 0..100 {
+            causes.extend(vec![(Family::V4, SystemTime::UNIX_EPOCH); 999]);
+        }
+        assert_eq!(causes.take().len(), MOST_CAUSES);
+        causes.extend(vec![(Family::V6, SystemTime::UNIX_EPOCH)]);
+        assert_eq!(causes.take().len(), 1);
+    }
 }

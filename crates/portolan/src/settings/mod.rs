@@ -115,6 +115,12 @@ impl Settings {
         })
     }
 
+    /// Uses the mode of other settings, with all that belongs to it.
+    pub fn keep_traffic_of(&mut self, other: &Self) {
+        self.traffic = other.traffic.clone();
+        (self.sync_period, self.min_sync_period) = (other.sync_period, other.min_sync_period);
+    }
+
     /// The same flags with the file as it is now. After an error the previous settings stay in force.
     pub fn read_again(&self) -> anyhow::Result<Self> {
         Self::read(&self.source)

@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) lab: Arc<Lab>,
     folder: TempDir,
     daemon: Option<Child>,
+    /// Where the daemon looks for programs first.
+    pub(crate) programs: Option<PathBuf>,
 }
 
 impl Node {
@@ -29,7 +31,7 @@ impl Node {
         let lab = Lab::new().unwrap_or_else(|error| panic!("{error}"));
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("manifests")).unwrap();
-        Self { lab: Arc::new(lab), folder, daemon: None }
+        Self { lab: Arc::new(lab), folder, daemon: None, programs: None }
     }
 
     /// The same with these manifests and a running daemon.
@@ -96,6 +98,10 @@ impl Node {
     fn begin(&self, mut command: Command) -> Child {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.arg("--control-socket").arg(self.path("control.sock"));
+        if let Some(programs) = &self.programs {
+            let rest = std::env::var("PATH").unwrap_or_default();
+            command.env("PATH", format!("{}:{rest}", programs.display()));
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
     }
@@ -122,6 +128,14 @@ impl Node {
             stream.read_to_string(&mut answer).map(|_| answer)
         };
         self.lab.host(topology::NODE).run(request).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// The names of the daemon's threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let id = self.daemon.as_ref().expect("the daemon runs").id();
+        let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap().filter_map(Result::ok);
+        let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.map(|name| name.trim().to_owned()).collect()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {
