@@ -93,8 +93,7 @@ impl Resource {
             Self::Namespaces => encoding.read(item).map(Decoded::Namespace),
             Self::Pods => encoding.read(item).map(Decoded::Pod),
         };
-        let metadata = || encoding.read::<Identity>(item).ok().map(|identity| Box::new(identity.metadata));
-        decoded.map_err(|reason| Malformed { reason, metadata: metadata() })
+        decoded.map_err(|reason| Malformed { reason, metadata: encoding.read_name(item).map(Box::new) })
     }
 }
 
@@ -142,7 +141,7 @@ impl Decoded {
     }
 }
 
-/// An object that cannot be decoded, with its metadata if those can.
+/// An object that cannot be decoded, with its name and version if those can.
 #[derive(Debug)]
 pub(super) struct Malformed {
     pub(super) reason: String,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::spec::{ListMetadata, Status};
+use crate::spec::{ListMetadata, Metadata, NamedObject, Status};
 
 /// The magic number in front of every protobuf object.
 const MAGIC: &[u8] = b"k8s\0";
@@ -38,6 +38,17 @@ impl Encoding {
         }
     }
 
+    /// The name and version of an object that is malformed elsewhere.
+    pub(super) fn read_name(self, object: &Bytes) -> Option<Metadata> {
+        let mut known = NamedObject::default();
+        match self {
+            // What comes before the malformed part counts.
+            Self::Protobuf => _ = known.merge(object.clone()),
+            Self::Json => known = serde_json::from_slice(object).ok()?,
+        }
+        Some(known.metadata.into()).filter(|metadata: &Metadata| !metadata.name.is_empty())
+    }
+
     /// Takes an object out of its envelope. The items of a list have none.
     pub(super) fn unwrap(self, object: &Bytes) -> Result<Bytes, String> {
         match self {
@@ -49,9 +60,11 @@ impl Encoding {
     pub(super) fn read_list(self, body: &Bytes) -> Result<List, String> {
         match self {
             Self::Protobuf => ProtobufList::decode(unwrap(body)?).map(ProtobufList::into).map_err(|it| it.to_string()),
-            Self::Json => serde_json::from_slice::<JsonList<'_>>(body)
-                .map(|list| list.cut_from(body))
-                .map_err(|it| it.to_string()),
+            Self::Json => {
+                let body = as_text(body.clone());
+                let list = serde_json::from_slice::<JsonList<'_>>(&body).map_err(|it| it.to_string())?;
+                Ok(list.cut_from(&body))
+            }
         }
     }
 
@@ -61,6 +74,14 @@ impl Encoding {
             || Status { message: String::from_utf8_lossy(&body[..body.len().min(200)]).into(), ..Status::default() };
         let status = self.unwrap(body).and_then(|status| self.read(&status));
         status.unwrap_or_else(|_| text())
+    }
+}
+
+/// JSON is UTF-8. Other bytes are replaced, so that they cost no more than the field that they are in.
+fn as_text(json: Bytes) -> Bytes {
+    match str::from_utf8(&json) {
+        Ok(_) => json,
+        Err(_) => String::from_utf8_lossy(&json).into_owned().into(),
     }
 }
 
@@ -192,7 +213,7 @@ impl Frames {
             self.searched = check_length(self.buffer.len())?;
             return Ok(None);
         };
-        let line = self.buffer.split_to(self.searched + end + 1).freeze();
+        let line = as_text(self.buffer.split_to(self.searched + end + 1).freeze());
         self.searched = 0;
         let event: JsonEvent<'_> = serde_json::from_slice(&line).map_err(|it| format!("malformed event: {it}"))?;
         Ok(Some(Event { object: line.slice_ref(event.object.get().as_bytes()), kind: event.kind }))

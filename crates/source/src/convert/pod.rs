@@ -8,7 +8,7 @@ use super::context::{Context, Defaults, Flaw};
 use super::identity::{hostname, node_name};
 use crate::intern::Interner;
 use crate::object::{NamedPort, Pod};
-use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus};
+use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus, texts};
 
 pub(crate) fn convert(object: &spec::Pod, defaults: Defaults<'_>, context: &mut Context<'_>) -> Result<Pod, Flaw> {
     let spec::Pod { metadata, spec, status } = object;
@@ -16,7 +16,7 @@ pub(crate) fn convert(object: &spec::Pod, defaults: Defaults<'_>, context: &mut 
     let names = &mut *context.names;
     let node = node_name(&spec.node_name, names, || "spec.nodeName".to_owned())?;
     Ok(Pod {
-        labels: metadata.labels.iter().map(|(key, value)| (names.share(key), names.share(value))).collect(),
+        labels: texts(&metadata.labels).map(|(key, value)| (names.share(key), names.share(value))).collect(),
         addresses,
         node: node.unwrap_or_else(|| names.share(defaults.node_name)),
         serving: is_serving(status),

@@ -6,7 +6,7 @@ use super::check;
 use super::context::Flaw;
 use crate::intern::Interner;
 use crate::object::{Distribution, Selection, Target};
-use crate::spec::{IntOrString, ServiceSpec};
+use crate::spec::{IntOrString, ServiceSpec, texts};
 
 pub(super) fn selection(
     spec: &ServiceSpec,
@@ -20,7 +20,7 @@ pub(super) fn selection(
     if spec.selector.is_empty() || service.kind == ServiceKind::ExternalName {
         return Ok(None);
     }
-    let selector = spec.selector.iter().map(|(key, value)| (names.share(key), value.as_str().into())).collect();
+    let selector = texts(&spec.selector).map(|(key, value)| (names.share(key), value.into())).collect();
     let publish_not_ready = spec.publish_not_ready_addresses;
     Ok(Some(Selection { selector, targets, publish_not_ready, distribution }))
 }

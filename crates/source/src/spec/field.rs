@@ -6,7 +6,33 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 /// Labels, annotations and selectors.
-pub(crate) type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = Vec<Label>;
+
+/// One of them. Its bytes are not checked until it is used: an annotation that is not UTF-8 must not cost the object.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct Label {
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+impl Label {
+    /// Key and value, if both are text.
+    fn text(&self) -> Option<(&str, &str)> {
+        Some((str::from_utf8(&self.key).ok()?, str::from_utf8(&self.value).ok()?))
+    }
+}
+
+/// All labels that are text.
+pub(crate) fn texts(labels: &[Label]) -> impl Iterator<Item = (&str, &str)> {
+    labels.iter().filter_map(Label::text)
+}
+
+/// The value of a label; of several with the same key, the last counts.
+pub(crate) fn text<'a>(labels: &'a [Label], key: &str) -> Option<&'a str> {
+    labels.iter().rfind(|label| label.key == key.as_bytes()).and_then(Label::text).map(|(_, value)| value)
+}
 
 pub(crate) trait Field: Sized {
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
@@ -45,7 +71,11 @@ nullable!(String, Option<String>, Vec<String>, bool, Option<bool>);
 impl Field for Labels {
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let labels: Option<BTreeMap<String, Option<String>>> = Deserialize::deserialize(from)?;
-        Ok(labels.into_iter().flatten().map(|(key, value)| (key, value.unwrap_or_default())).collect())
+        let label = |(key, value): (String, Option<String>)| Label {
+            key: key.into_bytes(),
+            value: value.unwrap_or_default().into_bytes(),
+        };
+        Ok(labels.into_iter().flatten().map(label).collect())
     }
 }
 

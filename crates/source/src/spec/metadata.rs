@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use super::field::{Field, Labels, nullable, objects};
+use super::field::{Field, Labels, nullable, objects, text};
 
 objects! {
     Metadata {
@@ -15,10 +15,25 @@ objects! {
         resource_version: String,
         #[prost(message, optional, tag = "9")]
         deletion_timestamp: Option<Time>,
-        #[prost(btree_map = "string, string", tag = "11")]
+        #[prost(message, repeated, tag = "11")]
         labels: Labels,
-        #[prost(btree_map = "string, string", tag = "12")]
+        #[prost(message, repeated, tag = "12")]
         annotations: Labels,
+    }
+
+    /// Enough to remove an object, and to say which one is malformed.
+    NamedObject {
+        #[prost(message, required, tag = "1")]
+        metadata: NameAndVersion,
+    }
+
+    NameAndVersion {
+        #[prost(string, tag = "1")]
+        name: String,
+        #[prost(string, tag = "3")]
+        namespace: String,
+        #[prost(string, tag = "6")]
+        resource_version: String,
     }
 
     /// An object of any kind: a Namespace, a bookmark, or an object that is malformed elsewhere.
@@ -30,11 +45,18 @@ objects! {
 
 impl Metadata {
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(String::as_str)
+        text(&self.labels, key)
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.get(key).map(String::as_str)
+        text(&self.annotations, key)
+    }
+}
+
+impl From<NameAndVersion> for Metadata {
+    fn from(known: NameAndVersion) -> Self {
+        let NameAndVersion { name, namespace, resource_version } = known;
+        Self { name, namespace, resource_version, ..Self::default() }
     }
 }
 

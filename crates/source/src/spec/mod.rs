@@ -14,8 +14,9 @@ mod service;
 pub(crate) use endpoints::{
     Conditions, Endpoint, EndpointPort, EndpointSlice, Endpoints, Hints, Named, Subset, SubsetAddress,
 };
+pub(crate) use field::texts;
 pub(crate) use list::{ListMetadata, Status};
-pub(crate) use metadata::{Header, Identity, Metadata};
+pub(crate) use metadata::{Header, Identity, Metadata, NamedObject};
 pub(crate) use node::{Node, NodeAddress, NodeSpec, ServiceCidr};
 pub(crate) use pod::{Container, ContainerPort, Pod, PodSpec, PodStatus};
 pub(crate) use service::{IntOrString, Service, ServicePort, ServiceSpec};

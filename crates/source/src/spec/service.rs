@@ -21,7 +21,7 @@ objects! {
     ServiceSpec {
         #[prost(message, repeated, tag = "1")]
         ports: Vec<ServicePort>,
-        #[prost(btree_map = "string, string", tag = "2")]
+        #[prost(message, repeated, tag = "2")]
         selector: Labels,
         #[prost(string, tag = "3")]
         #[serde(rename = "clusterIP")]

@@ -13,6 +13,7 @@ use crate::cluster::resource::{Decoded, Resource};
 use crate::cluster::state::{Changes, NodeState};
 use crate::intern::Interner;
 use crate::pods::PodAddresses;
+use crate::spec::Metadata;
 
 #[derive(Debug)]
 pub(in crate::cluster) struct Facts {
@@ -116,16 +117,15 @@ impl Facts {
         result.unwrap_or_else(|flaw| report(object.resource().kind(), object.metadata(), &flaw));
     }
 
-    pub(in crate::cluster) fn remove(&mut self, object: &Decoded, now: Instant) {
-        let metadata = object.metadata();
-        match object {
-            Decoded::Service(_) => self.remove_service(metadata, now),
-            Decoded::Slice(_) => self.remove_slice(metadata, now),
-            Decoded::Node(_) if metadata.name == *self.node_name => self.forget_node(),
-            Decoded::Node(_) => {}
-            Decoded::Namespace(_) => self.remove_namespace(metadata),
-            Decoded::Pod(_) => self.remove_pod(metadata),
-            Decoded::ServiceCidr(_) => {
+    pub(in crate::cluster) fn remove(&mut self, resource: Resource, metadata: &Metadata, now: Instant) {
+        match resource {
+            Resource::Services => self.remove_service(metadata, now),
+            Resource::EndpointSlices => self.remove_slice(metadata, now),
+            Resource::Node if metadata.name == *self.node_name => self.forget_node(),
+            Resource::Node => {}
+            Resource::Namespaces => self.remove_namespace(metadata),
+            Resource::Pods => self.remove_pod(metadata),
+            Resource::ServiceCidrs => {
                 self.ranges_by_object.remove(&metadata.name);
                 self.collect_ranges();
             }

@@ -36,9 +36,9 @@ pub(in crate::cluster) struct Listing {
 
 impl Listing {
     /// An object may be deleted while initial events arrive.
-    pub(in crate::cluster) fn remove(&mut self, object: &Decoded) {
-        let Metadata { name, namespace, .. } = object.metadata();
-        match object.resource() {
+    pub(in crate::cluster) fn remove(&mut self, resource: Resource, metadata: &Metadata) {
+        let Metadata { name, namespace, .. } = metadata;
+        match resource {
             Resource::Services => self.services.remove(ServiceName::new(namespace, name)),
             Resource::EndpointSlices => self.slices.remove((namespace.as_str().into(), name.as_str().into())),
             Resource::Node => self.node = None,
@@ -65,11 +65,11 @@ impl Facts {
         match object {
             Decoded::Service(service) => match self.read_service(service)? {
                 (name, Some(known)) => listing.services.insert(name, (known, service::is_foreign(service))),
-                (_, None) => listing.remove(object),
+                (_, None) => listing.remove(Resource::Services, object.metadata()),
             },
             Decoded::Slice(slice) => match self.read_slice(slice)? {
                 Some((service, slice)) => listing.put_slice(service, slice),
-                None => listing.remove(object),
+                None => listing.remove(Resource::EndpointSlices, object.metadata()),
             },
             Decoded::Node(node) => listing.node = self.read_node(node)?.or(listing.node.take()),
             Decoded::ServiceCidr(object) => {

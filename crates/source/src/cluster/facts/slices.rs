@@ -102,6 +102,6 @@ impl Facts {
 
 /// When the change happened that led to this version of a slice.
 fn trigger(metadata: &Metadata) -> Option<SystemTime> {
-    let text = metadata.annotations.get("endpoints.kubernetes.io/last-change-trigger-time")?;
+    let text = metadata.annotation("endpoints.kubernetes.io/last-change-trigger-time")?;
     text.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
 }

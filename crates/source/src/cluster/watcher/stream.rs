@@ -177,23 +177,29 @@ impl Watcher {
         object: &'a Result<Decoded, Malformed>,
         now: Instant,
     ) -> Option<&'a Metadata> {
-        match (object, &mut self.listing) {
-            (Ok(object), Some(listing)) if kind == "DELETED" => listing.remove(object),
-            (Ok(object), Some(listing)) => facts.collect(listing, object),
-            (Ok(object), None) if kind == "DELETED" => facts.remove(object, now),
-            (Ok(object), None) => facts.put(object, kind == "ADDED", now),
-            (Err(malformed), listing) => {
-                report_malformed(self.requests.resource.kind(), malformed);
-                if let (Some(listing), Some(metadata)) = (listing, &malformed.metadata) {
-                    facts.collect_last_good(listing, metadata, self.requests.resource);
+        let resource = self.requests.resource;
+        let metadata = match object {
+            Ok(object) => Some(object.metadata()),
+            Err(malformed) => malformed.metadata.as_deref(),
+        };
+        match (object, metadata, &mut self.listing) {
+            // The name is enough, whatever the rest.
+            (_, Some(metadata), Some(listing)) if kind == "DELETED" => listing.remove(resource, metadata),
+            (_, Some(metadata), None) if kind == "DELETED" => facts.remove(resource, metadata, now),
+            (Ok(object), _, Some(listing)) => facts.collect(listing, object),
+            (Ok(object), _, None) => facts.put(object, kind == "ADDED", now),
+            (Err(malformed), metadata, listing) => {
+                report_malformed(resource.kind(), malformed);
+                if let (Some(listing), Some(metadata)) = (listing, metadata) {
+                    facts.collect_last_good(listing, metadata, resource);
                 }
             }
         }
-        object.as_ref().map_or_else(|malformed| malformed.metadata.as_deref(), |object| Some(object.metadata()))
+        metadata
     }
 
     fn take_bookmark(&mut self, facts: &mut Facts, bookmark: &Metadata, progress: &mut Progress, now: Instant) {
-        let is_end = bookmark.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
+        let is_end = bookmark.annotation(INITIAL_EVENTS_END) == Some("true");
         match self.listing.take() {
             Some(listing) if is_end => {
                 facts.replace(self.resource(), listing, now);

@@ -139,7 +139,7 @@ impl Fake {
         }
         let metadata = json!({"resourceVersion": version.to_string(), "continue": next});
         let body = json!({"kind": format!("{kind}List"), "metadata": metadata, "items": items[start..end]});
-        reply(socket, 200, "application/json", body.to_string().as_bytes()).await
+        reply(socket, 200, "application/json", &protobuf::text(&body.to_string())).await
     }
 
     async fn watch(&self, socket: &mut impl Socket, request: &Seen, kind: &str) -> Option<()> {
@@ -243,11 +243,11 @@ fn event(protobuf: bool, kind: &str, object: &Value) -> Vec<u8> {
         return protobuf::event(kind, object);
     }
     let mut object = object.clone();
-    if object["broken"] == true {
+    if object["broken"].is_string() {
         object["spec"] = json!("not a spec");
         object["endpoints"] = json!("not a list");
     }
-    format!("{}\n", json!({"type": kind, "object": object})).into_bytes()
+    protobuf::text(&format!("{}\n", json!({"type": kind, "object": object})))
 }
 
 fn chunk(data: &[u8]) -> Vec<u8> {

@@ -1,10 +1,12 @@
 //! What becomes of single objects, in both encodings.
 
 use portolan_model::{Conditions, Protocol, ServiceKind, Snapshot, TrafficPolicy};
+use portolan_source::cluster::Tuning;
 use serde_json::{Value, json};
 
 use super::fake::Fake;
-use super::follower::{Follower, addresses, service, slices};
+use super::follower::{Follower, addresses, service, slices, tuning};
+use super::protobuf::INVALID;
 use super::world::{self, Cut, World};
 
 /// The snapshot of some objects, the same from both encodings.
@@ -115,7 +117,7 @@ async fn slices_without_service_or_addresses_are_ignored() {
 /// Objects that fail at every stage: their bytes, their values, their names.
 fn spoiled(object: Value) -> Vec<Value> {
     let mut broken = object.clone();
-    broken["broken"] = json!(true);
+    broken["broken"] = json!("type");
     let mut wrong = object;
     match wrong["kind"].as_str() {
         Some("Service") => wrong["spec"]["ports"][0]["port"] = json!(70000),
@@ -175,4 +177,50 @@ async fn a_slice_may_change_its_service_or_lose_it() {
     stray["metadata"]["labels"] = json!({});
     fake.change(|world| world.put(stray));
     follower.until("the loss", |it| slices(it, "api").is_empty()).await;
+}
+
+/// The last version of a deleted object may be one that cannot be decoded.
+#[tokio::test]
+async fn a_deletion_needs_the_name_only() {
+    for (json_only, broken) in [(false, "type"), (false, "length"), (true, "type")] {
+        let mut world = World { json_only, ..World::default() };
+        for name in ["web", "api"] {
+            world.put(world::service(name, "10.96.0.1"));
+            world.put(world::slice(&format!("{name}-a"), name, &["10.1.0.1"]));
+        }
+        let fake = Fake::start(world).await;
+        let follower = Follower::of(&fake);
+        follower.ready().await;
+        fake.change(|world| {
+            for key in ["Service/web", "EndpointSlice/web-a"] {
+                world.objects.get_mut(key).unwrap()["broken"] = json!(broken);
+                world.delete(key);
+            }
+        });
+        let is_gone = |it: &Snapshot| service(it, "web").is_none() && slices(it, "web").is_empty();
+        let snapshot = follower.until("the deletion", is_gone).await;
+        assert!(service(&snapshot, "api").is_some() && slices(&snapshot, "api").len() == 1);
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_text_are_no_error_in_fields_that_are_not_used() {
+    let invalid = format!("a{INVALID}b");
+    let mut service_object = with(world::service("web", "10.96.0.1"), json!({"selector": {"app": invalid}}));
+    let mut slice_object = world::slice("web-a", "web", &["10.1.0.1"]);
+    for object in [&mut service_object, &mut slice_object] {
+        object["metadata"]["annotations"] =
+            json!({"note": invalid, "endpoints.kubernetes.io/last-change-trigger-time": invalid});
+        object["metadata"]["labels"][&invalid] = json!(invalid);
+    }
+    for streaming in [true, false] {
+        for json_only in [false, true] {
+            let mut world = World { json_only, ..World::default() };
+            [&service_object, &slice_object].into_iter().for_each(|object| world.put(object.clone()));
+            let fake = Fake::start(world).await;
+            let snapshot = Follower::tuned(&fake, Tuning { streaming, ..tuning() }).ready().await;
+            assert!(service(&snapshot, "web").is_some(), "streaming {streaming}, JSON {json_only}");
+            assert_eq!(addresses(&snapshot, "web"), ["10.1.0.1"]);
+        }
+    }
 }

@@ -73,7 +73,16 @@ const NODE: &[Field] = &[
 const RANGES: &[Field] = &[("metadata", 1, Message(METADATA)), ("spec", 2, Message(&[("cidrs", 1, Text)]))];
 const STATUS: &[Field] = &[("message", 3, Text), ("reason", 4, Text), ("code", 6, Number)];
 
-/// The bytes of an object. One whose `spec` is the text `broken` gets bytes that cannot be decoded.
+/// The character that is sent as a byte that is not UTF-8.
+pub(crate) const INVALID: char = char::REPLACEMENT_CHARACTER;
+
+pub(crate) fn text(text: &str) -> Vec<u8> {
+    let mut utf8 = [0; 4];
+    let encode = |it: char| if it == INVALID { vec![0xff] } else { it.encode_utf8(&mut utf8).as_bytes().to_vec() };
+    text.chars().flat_map(encode).collect()
+}
+
+/// The bytes of an object. One that is `broken` gets bytes that cannot be decoded.
 pub(crate) fn object(value: &Value) -> Vec<u8> {
     let schema = match value["kind"].as_str() {
         Some("Service") => SERVICE,
@@ -85,11 +94,14 @@ pub(crate) fn object(value: &Value) -> Vec<u8> {
         Some("Status") => STATUS,
         other => panic!("there is no table for {other:?}"),
     };
-    if value["broken"] == true {
-        let metadata = encode(value, &[("metadata", 1, Message(METADATA))]);
-        return [metadata, vec![2 << 3, 1]].concat();
+    let metadata = || encode(value, &[("metadata", 1, Message(METADATA))]);
+    match value["broken"].as_str() {
+        // A field of another type.
+        Some("type") => [metadata(), vec![2 << 3, 1]].concat(),
+        // A field that is longer than the object.
+        Some("length") => [metadata(), vec![2 << 3 | 2, 100]].concat(),
+        _ => encode(value, schema),
     }
-    encode(value, schema)
 }
 
 /// An object in its envelope.
@@ -123,14 +135,14 @@ fn encode(value: &Value, schema: &[Field]) -> Vec<u8> {
 
 fn field(value: &Value, number: u32, kind: &Type) -> Vec<u8> {
     match kind {
-        Text => bytes(number, value.as_str().unwrap().as_bytes()),
+        Text => bytes(number, &text(value.as_str().unwrap())),
         Number => varint(number, value.as_i64().unwrap() as u64),
         Flag => varint(number, value.as_bool().unwrap().into()),
         Message(schema) => bytes(number, &encode(value, schema)),
         Map => {
             let entries = value.as_object().unwrap().iter();
-            let entry = |key: &str, text: &str| [bytes(1, key.as_bytes()), bytes(2, text.as_bytes())].concat();
-            entries.flat_map(|(key, text)| bytes(number, &entry(key, text.as_str().unwrap()))).collect()
+            let entry = |key: &str, value: &str| [bytes(1, &text(key)), bytes(2, &text(value))].concat();
+            entries.flat_map(|(key, value)| bytes(number, &entry(key, value.as_str().unwrap()))).collect()
         }
     }
 }
