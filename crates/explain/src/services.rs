@@ -89,6 +89,7 @@ fn count(plan: &Plan, name: &ServicePortName) -> (usize, usize) {
     let of_port = slices
         .0
         .iter()
+        .filter(|slice| !slice.is_for_names_only)
         .filter(|slice| slice.ports.iter().any(|port| port.name == name.port && port.protocol == name.protocol));
     of_port
         .flat_map(|slice| &slice.endpoints)

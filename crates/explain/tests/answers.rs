@@ -40,7 +40,9 @@ fn slices(addresses: &[&str]) -> Slices {
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.iter().map(endpoint).collect();
-    Slices([Arc::new(Slice { name: "web".into(), family: Family::V4, ports, endpoints })].into())
+    Slices(
+        [Arc::new(Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints })].into(),
+    )
 }
 
 fn view() -> Box<dyn ModeView> {

@@ -13,6 +13,8 @@ pub struct Slices(pub Box<[Arc<Slice>]>);
 pub struct Slice {
     pub name: Arc<str>,
     pub family: Family,
+    /// Label `service.kubernetes.io/headless`: DNS has its endpoints, and rules do not.
+    pub is_for_names_only: bool,
     pub ports: Box<[SlicePort]>,
     pub endpoints: Box<[SliceEndpoint]>,
 }

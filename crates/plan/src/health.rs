@@ -79,7 +79,7 @@ mod tests {
     fn slice(family: Family, endpoints: Vec<SliceEndpoint>) -> Arc<Slice> {
         let port = |name: &str, port| SlicePort { name: name.into(), protocol: Protocol::Tcp, port };
         let ports = [port("http", 8080), port("https", 8443)].into();
-        Arc::new(Slice { name: "web-1".into(), family, ports, endpoints: endpoints.into() })
+        Arc::new(Slice { name: "web-1".into(), family, is_for_names_only: false, ports, endpoints: endpoints.into() })
     }
 
     fn snapshot(service: Service, slices: Vec<Arc<Slice>>) -> Snapshot {

@@ -177,7 +177,7 @@ mod tests {
         };
         let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
         let endpoints = (0..endpoints).map(endpoint).collect();
-        let slice = Slice { name: "web".into(), family: Family::V4, ports, endpoints };
+        let slice = Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints };
         let mut snapshot = Snapshot::default();
         snapshot.services.insert(name.clone(), Arc::new(service));
         snapshot.slices.insert(name, Arc::new(Slices([Arc::new(slice)].into())));

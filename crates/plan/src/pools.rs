@@ -50,7 +50,7 @@ fn is_in(pool: &[Endpoint], endpoint: &Endpoint) -> bool {
 /// terminating wins, and a terminating one never hides another.
 fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -> Known<'a> {
     let mut known = Known::new();
-    for slice in slices.0.iter().filter(|slice| slice.family == family) {
+    for slice in slices.0.iter().filter(|slice| slice.family == family && !slice.is_for_names_only) {
         let numbers = slice.ports.iter().filter(|it| it.name == port.name && it.protocol == port.protocol);
         for number in numbers.map(|it| it.port) {
             for endpoint in &slice.endpoints {
@@ -117,6 +117,7 @@ fn pick<'a>(
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::ops::Range;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
@@ -127,24 +128,39 @@ mod tests {
     /// Far above what linear work takes, and far below what comparing all pairs takes.
     const LINEAR: Duration = Duration::from_secs(5);
 
-    #[test]
-    fn the_work_is_linear_in_the_number_of_endpoints() {
-        let count = 100_000;
+    /// Every other endpoint drains.
+    fn slice(numbers: Range<u32>) -> Slice {
         let endpoint = |number: u32| SliceEndpoint {
             address: Ipv4Addr::from(0x0a00_0000 + number).into(),
-            // Every other one drains.
             conditions: if number % 2 == 0 { Conditions::READY } else { Conditions::DRAINING },
             node: None,
             hints: None,
             hostname: None,
         };
         let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
-        let endpoints = (0..count).map(endpoint).collect();
-        let slices = Slices([Arc::new(Slice { name: "web".into(), family: Family::V4, ports, endpoints })].into());
+        let endpoints = numbers.map(endpoint).collect();
+        Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints }
+    }
+
+    fn pools(slices: Vec<Slice>) -> Pools {
+        let slices = Slices(slices.into_iter().map(Arc::new).collect());
         let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None };
-        let start = Instant::now();
         let both = Wanted { cluster: true, local: true };
-        let pools = Pools::choose(&slices, &port, Family::V4, both, &NodePlan::default());
+        Pools::choose(&slices, &port, Family::V4, both, &NodePlan::default())
+    }
+
+    #[test]
+    fn slices_for_names_get_no_traffic() {
+        let for_names = Slice { is_for_names_only: true, ..slice(10..20) };
+        assert_eq!(pools(vec![slice(0..10), for_names]), pools(vec![slice(0..10)]));
+    }
+
+    #[test]
+    fn the_work_is_linear_in_the_number_of_endpoints() {
+        let count = 100_000;
+        let slice = slice(0..count);
+        let start = Instant::now();
+        let pools = pools(vec![slice]);
         assert!(start.elapsed() < LINEAR, "{:?} for {count} endpoints", start.elapsed());
         assert_eq!((pools.cluster.len(), pools.draining.len()), (count as usize / 2, count as usize / 2));
     }

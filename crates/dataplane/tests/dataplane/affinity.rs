@@ -101,7 +101,9 @@ fn slices(endpoints: &[&str]) -> Slices {
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();
-    Slices([Arc::new(Slice { name: "one".into(), family: Family::V4, ports, endpoints })].into())
+    Slices(
+        [Arc::new(Slice { name: "one".into(), family: Family::V4, is_for_names_only: false, ports, endpoints })].into(),
+    )
 }
 
 #[test]

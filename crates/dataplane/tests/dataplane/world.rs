@@ -26,7 +26,16 @@ pub(crate) fn slices(name: &str, family: Family, addresses: &[(&str, &str)]) -> 
     });
     let port = |protocol| SlicePort { name: "".into(), protocol, port: 8080 };
     let ports = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(port).into();
-    Slices([Arc::new(Slice { name: name.into(), family, ports, endpoints: endpoints.collect() })].into())
+    Slices(
+        [Arc::new(Slice {
+            name: name.into(),
+            family,
+            is_for_names_only: false,
+            ports,
+            endpoints: endpoints.collect(),
+        })]
+        .into(),
+    )
 }
 
 /// Services that between them use every kind of chain and element.

@@ -133,7 +133,13 @@ fn make_slices(number: u8, drafts: &[Vec<EndpointDraft>]) -> Slices {
     let slice = |(index, (family, endpoints)): (usize, (Family, Vec<SliceEndpoint>))| {
         let port = |port: u8, protocol| SlicePort { name: format!("p{port}").into(), protocol, port: 8080 };
         let ports = (0..3u8).flat_map(|it| Protocol::ALL.map(|protocol| port(it, protocol))).collect();
-        Arc::new(Slice { name: format!("s{number}-{index}").into(), family, ports, endpoints: endpoints.into() })
+        Arc::new(Slice {
+            name: format!("s{number}-{index}").into(),
+            family,
+            is_for_names_only: false,
+            ports,
+            endpoints: endpoints.into(),
+        })
     };
     let families = drafts.iter().flat_map(|endpoints| {
         [(Family::V4, false), (Family::V6, true)]

@@ -54,7 +54,9 @@ pub(crate) fn slices(addresses: impl Iterator<Item = IpAddr>) -> Slices {
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.map(endpoint).collect();
-    Slices([Arc::new(Slice { name: "one".into(), family: Family::V4, ports, endpoints })].into())
+    Slices(
+        [Arc::new(Slice { name: "one".into(), family: Family::V4, is_for_names_only: false, ports, endpoints })].into(),
+    )
 }
 
 /// The same cluster as YAML, with the fields that a real API server fills in.

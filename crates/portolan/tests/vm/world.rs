@@ -62,6 +62,7 @@ impl<'a> World<'a> {
         let slice = Slice {
             name: service.name.to_string().into(),
             family: Family::V4,
+            is_for_names_only: false,
             ports: [SlicePort { name: "".into(), protocol, port: 8080 }].into(),
             endpoints: endpoints.iter().map(endpoint).collect(),
         };

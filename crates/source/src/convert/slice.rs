@@ -20,6 +20,7 @@ pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Conte
     let slice = Slice {
         name: id.name.clone(),
         family: family.unwrap_or(Family::V4),
+        is_for_names_only: metadata.label("service.kubernetes.io/headless").is_some(),
         ports: ports(&object.ports, "ports", context)?,
         endpoints: match family {
             Some(family) => endpoints(&object.endpoints, family, context.names)?,
@@ -29,7 +30,7 @@ pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Conte
     let manager = metadata.label("endpointslice.kubernetes.io/managed-by");
     Ok(SliceObject {
         service: service_name(metadata, context.names)?.filter(|_| family.is_some()),
-        headless: metadata.label("service.kubernetes.io/headless").is_some(),
+        headless: slice.is_for_names_only,
         managed: manager.is_some_and(|manager| CONTROLLERS.contains(&manager)),
         slice: Arc::new(slice),
     })

@@ -13,5 +13,5 @@ fn family_mark(family: Family) -> &'static str {
 }
 
 fn slice(name: String, family: Family, ports: Box<[SlicePort]>, endpoints: Vec<SliceEndpoint>) -> Slice {
-    Slice { name: name.into(), family, ports, endpoints: endpoints.into() }
+    Slice { name: name.into(), family, is_for_names_only: false, ports, endpoints: endpoints.into() }
 }

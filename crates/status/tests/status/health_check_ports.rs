@@ -47,7 +47,13 @@ fn slice(endpoints: u8) -> Slice {
         hostname: None,
     };
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
-    Slice { name: "s".into(), family: Family::V4, ports, endpoints: (0..endpoints).map(endpoint).collect() }
+    Slice {
+        name: "s".into(),
+        family: Family::V4,
+        is_for_names_only: false,
+        ports,
+        endpoints: (0..endpoints).map(endpoint).collect(),
+    }
 }
 
 fn everywhere(services: &[(&str, u16, u8)]) -> Plan {

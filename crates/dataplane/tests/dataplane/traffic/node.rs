@@ -118,7 +118,16 @@ fn slices(protocol: Protocol, endpoints: &[SocketAddr]) -> Slices {
     };
     let ports = [SlicePort { name: "".into(), protocol, port: first.port() }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();
-    Slices([Arc::new(Slice { name: "one".into(), family: Family::of(first.ip()), ports, endpoints })].into())
+    Slices(
+        [Arc::new(Slice {
+            name: "one".into(),
+            family: Family::of(first.ip()),
+            is_for_names_only: false,
+            ports,
+            endpoints,
+        })]
+        .into(),
+    )
 }
 
 fn wire(protocol: Protocol) -> WireProtocol {

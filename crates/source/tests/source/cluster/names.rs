@@ -5,7 +5,7 @@ use portolan_source::cluster::{ClusterOptions, Names};
 use serde_json::{Value, json};
 
 use super::fake::Fake;
-use super::follower::{Follower, addresses, options, service, tuning};
+use super::follower::{Follower, addresses, options, service, slices, tuning};
 use super::world::{self, World};
 
 fn objects() -> Vec<Value> {
@@ -87,4 +87,20 @@ async fn pods_namespaces_and_owners_change() {
     fake.change(|world| world.put(world::service("theirs", "10.96.0.9")));
     let is_ours = |it: &Snapshot| service(it, "theirs").is_some() && it.foreign.is_empty();
     follower.until("the Service is no longer foreign", is_ours).await;
+}
+
+/// A slice with the label of headless Services belongs to DNS, whatever its Service is.
+#[tokio::test]
+async fn slices_of_headless_services_are_marked_for_names_only() {
+    let mut headless = world::slice("web-b", "web", &["10.1.0.9"]);
+    headless["metadata"]["labels"]["service.kubernetes.io/headless"] = json!("");
+    let objects = [world::service("web", "10.96.0.1"), world::slice("web-a", "web", &["10.1.0.1"]), headless];
+    for names in [Names::None, Names::OfServices] {
+        let mut world = World::default();
+        objects.iter().for_each(|object| world.put(object.clone()));
+        // A real server filters by label where names are not wanted; this one does not.
+        let snapshot = follower(&Fake::start(world).await, names).ready().await;
+        let marks: Vec<bool> = slices(&snapshot, "web").iter().map(|slice| slice.is_for_names_only).collect();
+        assert_eq!(marks, [false, true]);
+    }
 }
