@@ -23,7 +23,9 @@ pub struct Health {
 struct State {
     families: BTreeMap<Family, FamilyState>,
     node_eligible: bool,
-    /// A change that is pending longer than this means unhealthy.
+    /// Since when a watch is down after a crash, so that changes do not arrive.
+    down: Option<Moment>,
+    /// A change that is pending longer than this means unhealthy, and so does a watch that is down.
     timeout: Duration,
 }
 
@@ -36,7 +38,7 @@ struct FamilyState {
 
 impl Health {
     pub fn new(timeout: Duration, clock: Clock) -> Self {
-        let state = State { families: BTreeMap::new(), node_eligible: true, timeout };
+        let state = State { families: BTreeMap::new(), node_eligible: true, down: None, timeout };
         Self { clock, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -57,6 +59,13 @@ impl Health {
         self.state().node_eligible = node_eligible;
     }
 
+    /// Whether all watches work. An API server that cannot be reached is no reason: the last state stays in force.
+    pub fn set_watching(&self, is_watching: bool) {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.down = if is_watching { None } else { state.down.or(Some(now)) };
+    }
+
     pub fn set_timeout(&self, timeout: Duration) {
         self.state().timeout = timeout;
     }
@@ -65,7 +74,7 @@ impl Health {
     pub fn is_healthy(&self) -> bool {
         let now = self.clock.now();
         let state = self.state();
-        state.families.values().all(|family| family.is_in_time(now, state.timeout))
+        state.is_watching(now) && state.families.values().all(|family| family.is_in_time(now, state.timeout))
     }
 
     /// Whether the first sync has completed.
@@ -93,7 +102,7 @@ impl Health {
     fn answer(&self, is_good: impl Fn(bool) -> bool) -> Answer {
         let now = self.clock.now();
         let status = self.statuses(now);
-        let healthy = status.values().all(|status| status.healthy);
+        let healthy = self.state().is_watching(now) && status.values().all(|status| status.healthy);
         let is_good = is_good(healthy);
         let last = status.values().map(|status| status.last_updated.0).max().unwrap_or(Timestamp::MIN);
         // As in kube-proxy: older clients evaluate the age of this field alone.
@@ -130,6 +139,10 @@ impl FamilyState {
 }
 
 impl State {
+    fn is_watching(&self, now: Moment) -> bool {
+        self.down.is_none_or(|down| now.since_start.saturating_sub(down.since_start) < self.timeout)
+    }
+
     fn is_ready(&self) -> bool {
         !self.families.is_empty() && self.families.values().all(|family| family.updated.is_some())
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::IpAddr;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -129,11 +130,19 @@ pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Even
     })
 }
 
-/// Repeats a step on a new thread until it returns false.
-fn spawn(name: &str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
-    let run = move || while step() {};
+/// Repeats a step on a new thread until it returns false. A step that panics is repeated.
+fn spawn(name: &'static str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
+    let run = move || while attempt(name, &mut step) {};
     thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(run).context("starting a thread")?;
     Ok(())
+}
+
+fn attempt(name: &str, step: &mut impl FnMut() -> bool) -> bool {
+    panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
+        tracing::error!("the thread {name} has panicked; continuing in {PAUSE:?}");
+        thread::sleep(PAUSE);
+        true
+    })
 }
 
 #[cfg(test)]
@@ -141,6 +150,18 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn a_step_that_panics_is_repeated() {
+        let mut rounds = 0;
+        let mut step = || {
+            rounds += 1;
+            assert!(rounds > 1, "this panic is part of the test");
+            rounds < 3
+        };
+        while attempt("test", &mut step) {}
+        assert_eq!(rounds, 3);
+    }
 
     #[test]
     fn a_failed_read_of_addresses_is_repeated() {

@@ -84,6 +84,11 @@ impl Facts {
         }
     }
 
+    /// Whether no watch is down after a crash.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.cluster().is_none_or(|cluster| cluster.connection().iter().all(|watch| !watch.is_down))
+    }
+
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         match self {
             Self::Manifests(_) => None,

@@ -75,6 +75,7 @@ impl Observers {
         self.status.before_scrape(Arc::new(move |metrics| {
             for watch in cluster.connection() {
                 metrics.watch_state(watch.what, watch.connected, watch.since);
+                metrics.watch_panics(watch.what, watch.panics);
             }
         }));
     }
@@ -109,6 +110,7 @@ impl Observers {
         self.waiting_since = self.waiting_since.or(changes.oldest);
         self.causes.extend(changes.triggers);
         self.status.health.set_node_eligible(facts.is_node_eligible());
+        self.status.health.set_watching(facts.is_watching());
     }
 
     /// The kernel holds the plan, and with it all pending changes.

@@ -40,7 +40,7 @@ use self::pace::Throttle;
 use self::request::Requests;
 use self::resource::Resource;
 use self::shared::Shared;
-use self::watcher::Watcher;
+use self::watcher::supervise;
 use crate::error::Error;
 
 #[doc(hidden)]
@@ -97,7 +97,7 @@ impl Cluster {
         let mut tasks = vec![runtime.spawn(events::write(shared.clone(), queue)).abort_handle()];
         for &resource in Resource::wanted(names) {
             let requests = Requests { resource, url: resource.url(&node_name, names), content_type };
-            tasks.push(runtime.spawn(Watcher::new(requests, shared.clone()).run()).abort_handle());
+            tasks.push(runtime.spawn(supervise(requests, shared.clone())).abort_handle());
         }
         Ok(Self { shared, events, _tasks: Arc::new(Tasks(tasks)) })
     }

@@ -22,12 +22,16 @@ struct Connection {
     connected: bool,
     since: SystemTime,
     last_error: Option<String>,
+    /// How often the task of the watch has panicked.
+    panics: u64,
+    /// Whether it has panicked and not listed the resource since.
+    is_down: bool,
 }
 
 impl Shared {
     pub(super) fn new(tuning: Tuning, access: Access, facts: Facts, notify: Box<dyn Fn() + Send + Sync>) -> Self {
         let now = SystemTime::now();
-        let connection = Connection { connected: false, since: now, last_error: None };
+        let connection = Connection { connected: false, since: now, last_error: None, panics: 0, is_down: false };
         Self {
             tuning,
             access,
@@ -61,6 +65,8 @@ impl Shared {
             since: connection.since,
             complete: self.facts().is_complete(resource),
             last_error: connection.last_error.clone(),
+            panics: connection.panics,
+            is_down: connection.is_down,
         };
         let wanted = self.facts().wanted();
         wanted.iter().copied().zip(connections.iter()).map(state).collect()
@@ -98,7 +104,21 @@ impl Shared {
         let mut connections = self.connections();
         let connection = &mut connections[resource as usize];
         let since = if connection.connected { SystemTime::now() } else { connection.since };
-        *connection = Connection { connected: false, since, last_error: Some(reason.to_owned()) };
+        let last_error = Some(reason.to_owned());
+        *connection = Connection { connected: false, since, last_error, ..connection.clone() };
+    }
+
+    /// The task of the watch has panicked, and is started again.
+    pub(super) fn panicked(&self, resource: Resource, pause: Duration) {
+        tracing::error!("the watch of {} has panicked; starting it again in {pause:.1?}", resource.what());
+        self.disconnected(resource, "the watch has panicked");
+        let connection = &mut self.connections()[resource as usize];
+        (connection.panics, connection.is_down) = (connection.panics + 1, true);
+    }
+
+    /// The resource has been listed.
+    pub(super) fn listed(&self, resource: Resource) {
+        self.connections()[resource as usize].is_down = false;
     }
 
     fn connections(&self) -> MutexGuard<'_, [Connection; Resource::ALL.len()]> {

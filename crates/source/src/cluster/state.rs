@@ -60,4 +60,8 @@ pub struct WatchState {
     pub complete: bool,
     /// Why it last failed. It is kept after the watch has recovered.
     pub last_error: Option<String>,
+    /// How often the task of the watch has panicked. It is started again each time.
+    pub panics: u64,
+    /// Whether it has panicked and not listed the resource since: what it watches no longer follows the cluster.
+    pub is_down: bool,
 }

@@ -189,6 +189,11 @@ impl Metrics {
         }
     }
 
+    /// How often the task of the watch has panicked.
+    pub fn watch_panics(&self, resource: &str, panics: u64) {
+        self.own.watch_panics.set(&[resource], panics as f64);
+    }
+
     pub fn watch_reconnected(&self, resource: &str) {
         self.own.watch_reconnects.add(&[resource], 1.0);
     }

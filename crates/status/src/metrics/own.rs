@@ -23,6 +23,7 @@ pub(crate) struct OwnMetrics {
     pub(crate) health_check_ports: Metric,
     pub(crate) watch_connected: Metric,
     pub(crate) watch_reconnects: Metric,
+    pub(crate) watch_panics: Metric,
     pub(crate) config_reloads: Metric,
     pub(crate) refused_packets: Metric,
     pub(crate) service_traffic: TrafficMetrics,
@@ -110,6 +111,12 @@ impl OwnMetrics {
                 Kind::Counter,
                 &["resource"],
                 "Reconnects of the watch of these objects.",
+            ),
+            watch_panics: add(
+                "portolan_watch_panics_total",
+                Kind::Counter,
+                &["resource"],
+                "Panics of the task that watches these objects; it is started again.",
             ),
             config_reloads: add(
                 "portolan_config_reloads_total",

@@ -58,6 +58,7 @@ fn record_everything(it: &Fixture) {
     metrics.flows_forgotten(Family::V4, duration, 4);
     metrics.watch_connected("services", true);
     metrics.watch_reconnected("services");
+    metrics.watch_panics("services", 1);
     metrics.config_reloaded(true);
     metrics.iptables_rules(Family::V4, "nat", 40, 4);
     metrics.iptables_failures(Family::V4, 2, 1);

@@ -138,3 +138,18 @@ fn answers_are_counted() {
         assert!(page.lines().any(|other| other == line), "{line}");
     }
 }
+
+/// What a crashed watch delivered stays in force, but no longer follows the cluster.
+#[test]
+fn a_watch_that_stays_down_makes_us_unhealthy() {
+    let it = Fixture::new();
+    it.status.synced(&Synced::default());
+    it.status.health.set_watching(false);
+    assert!(it.status.health.is_healthy());
+    it.time.pass(61);
+    it.status.health.set_watching(false);
+    assert!(!it.status.health.is_healthy());
+    assert_eq!((get(it.healthz(), "/healthz").status, get(it.healthz(), "/livez").status), (503, 503));
+    it.status.health.set_watching(true);
+    assert_eq!(get(it.healthz(), "/healthz").status, 200);
+}

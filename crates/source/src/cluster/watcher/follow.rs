@@ -119,6 +119,7 @@ impl Watcher {
 
     /// The resource has been listed as of a version.
     pub(super) fn complete(&mut self, version: String) {
+        self.shared.listed(self.resource());
         self.version = Some(version);
         (self.known, self.listed) = (true, Some(Instant::now()));
     }

@@ -5,5 +5,6 @@ mod ended;
 mod follow;
 mod list;
 mod stream;
+mod supervisor;
 
-pub(super) use follow::Watcher;
+pub(super) use supervisor::supervise;

@@ -10,6 +10,7 @@ mod objects;
 mod plugins;
 mod protobuf;
 mod sequences;
+mod supervision;
 mod watching;
 mod world;
 
