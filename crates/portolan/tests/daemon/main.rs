@@ -17,6 +17,7 @@ mod life;
 mod loopback;
 mod names;
 mod node;
+mod overload;
 mod poll;
 mod repair;
 mod settings;

@@ -95,6 +95,20 @@ impl Node {
         self.begin(self.command(arguments))
     }
 
+    /// The same, as the daemon of this node.
+    pub(crate) fn start_plainly(&mut self, arguments: &[&str]) {
+        self.daemon = Some(self.spawn_plainly(arguments));
+        self.settle();
+    }
+
+    /// The resident memory of the daemon.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let id = self.daemon.as_ref().expect("the daemon runs").id();
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+    }
+
     fn begin(&self, mut command: Command) -> Child {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.arg("--control-socket").arg(self.path("control.sock"));

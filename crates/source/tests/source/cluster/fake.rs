@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use super::protobuf;
-use super::world::{Cut, Initial, Seen, World};
+use super::world::{Cut, Initial, Seen, Trouble, World};
 
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
@@ -32,7 +33,10 @@ impl Fake {
     }
 
     pub(crate) async fn start_at(address: &str, world: World) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        Self::start_on(TcpListener::bind(address).await.unwrap(), world)
+    }
+
+    pub(crate) fn start_on(listener: TcpListener, world: World) -> Self {
         let fake = Self {
             address: listener.local_addr().unwrap(),
             world: Arc::new(Mutex::new(world)),
@@ -107,6 +111,13 @@ impl Fake {
         if expected.is_some() && request.headers.get("authorization") != expected.as_ref() {
             return refuse(socket, 401, "Unauthorized").await;
         }
+        let trouble = self.trouble();
+        match trouble {
+            Trouble::Slow(time) => pause(time).await,
+            Trouble::TooMany => return too_many(socket).await,
+            Trouble::Garbage => return reply(socket, 200, "application/vnd.kubernetes.protobuf", &noise()).await,
+            Trouble::None | Trouble::OneEvent | Trouble::Expires => {}
+        }
         if request.method == "POST" {
             return reply(socket, 201, "application/json", b"{}").await;
         }
@@ -123,6 +134,22 @@ impl Fake {
             Some(_) => self.watch(socket, request, kind).await,
             None => self.list(socket, request, kind).await,
         }
+    }
+
+    async fn flood(&self, socket: &mut impl Socket) -> Option<()> {
+        while let Some(events) = { self.world().flood.clone() } {
+            write(socket, &chunk(&events)).await?;
+            self.world().flooded += 1;
+            pause(Duration::from_millis(100)).await;
+        }
+        Some(())
+    }
+
+    /// How this request is treated.
+    fn trouble(&self) -> Trouble {
+        let mut world = self.world();
+        world.troubled += usize::from(world.trouble != Trouble::None);
+        world.trouble
     }
 
     fn takes_protobuf(&self, request: &Seen) -> bool {
@@ -161,8 +188,7 @@ impl Fake {
         let (mut changed, cuts) = (self.changed.subscribe(), self.world().cuts.0);
         write(socket, head.as_bytes()).await?;
         if is_gone {
-            let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
-            write(socket, &chunk(&event(protobuf, "ERROR", &status))).await?;
+            write(socket, &chunk(&event(protobuf, "ERROR", &expired()))).await?;
             return write(socket, b"0\r\n\r\n").await;
         }
         if is_initial {
@@ -191,12 +217,26 @@ impl Fake {
         changed: &mut watch::Receiver<()>,
     ) -> Option<()> {
         loop {
+            if kind == "EndpointSlice" {
+                self.flood(socket).await?;
+            }
             let (news, now, cut, mute) = {
                 let world = self.world();
                 (world.since(kind, version), world.version, (world.cuts.0 > cuts).then_some(world.cuts.1), world.mute)
             };
             for (_, what, object) in news.iter().filter(|_| !mute && cut.is_none()) {
+                let trouble = self.world().trouble;
+                if let Trouble::Slow(time) = trouble {
+                    pause(time).await;
+                }
                 write(socket, &chunk(&event(protobuf, what, object))).await?;
+                if trouble == Trouble::Expires {
+                    write(socket, &chunk(&event(protobuf, "ERROR", &expired()))).await?;
+                }
+                if matches!(trouble, Trouble::OneEvent | Trouble::Expires) {
+                    self.change(|world| world.troubled += 1);
+                    return write(socket, b"0\r\n\r\n").await;
+                }
             }
             if news.is_empty() && now > version && !mute && cut.is_none() {
                 write(socket, &chunk(&event(protobuf, "BOOKMARK", &bookmark(kind, now, false)))).await?;
@@ -236,6 +276,25 @@ impl Seen {
 fn bookmark(kind: &str, version: u64, is_end: bool) -> Value {
     let annotations = if is_end { json!({"k8s.io/initial-events-end": "true"}) } else { json!({}) };
     json!({"kind": kind, "metadata": {"resourceVersion": version.to_string(), "annotations": annotations}})
+}
+
+fn expired() -> Value {
+    json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+}
+
+/// Frames of a plausible length, full of nonsense.
+fn noise() -> Vec<u8> {
+    let byte = |index: usize| if index % 64 < 3 { 0 } else { (index * 31 % 251) as u8 };
+    (0..1 << 20).map(byte).collect()
+}
+
+async fn pause(time: Duration) {
+    _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
+}
+
+async fn too_many(socket: &mut impl Socket) -> Option<()> {
+    let head = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
+    write(socket, head.as_bytes()).await
 }
 
 fn event(protobuf: bool, kind: &str, object: &Value) -> Vec<u8> {

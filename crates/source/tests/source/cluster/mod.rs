@@ -7,6 +7,7 @@ mod fields;
 mod follower;
 mod names;
 mod objects;
+mod overload;
 mod plugins;
 mod protobuf;
 mod sequences;

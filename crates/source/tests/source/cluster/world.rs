@@ -1,6 +1,8 @@
 //! The objects of the fake API server, and how it behaves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -21,6 +23,22 @@ pub(crate) enum Cut {
     Torn,
 }
 
+/// How the server treats every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    None,
+    /// Every response and every event is late.
+    Slow(Duration),
+    /// The body is noise.
+    Garbage,
+    /// `429 Too Many Requests`, with a Retry-After of one second.
+    TooMany,
+    /// A watch ends after its first event.
+    OneEvent,
+    /// A watch ends with `410 Gone` after its first event.
+    Expires,
+}
+
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) version: u64,
@@ -39,6 +57,12 @@ pub(crate) struct World {
     /// Answers watches and then sends nothing.
     pub(crate) mute: bool,
     pub(crate) down: bool,
+    pub(crate) trouble: Trouble,
+    /// How many responses were affected.
+    pub(crate) troubled: usize,
+    /// Encoded events that watches of slices get again and again, ten times a second, and how often they got them.
+    pub(crate) flood: Option<Arc<[u8]>>,
+    pub(crate) flooded: usize,
     pub(crate) token: Option<String>,
     pub(crate) page: usize,
     /// What lists showed, by kind and version.
@@ -72,6 +96,10 @@ impl Default for World {
             silent: false,
             mute: false,
             down: false,
+            trouble: Trouble::None,
+            troubled: 0,
+            flood: None,
+            flooded: 0,
             token: None,
             page: usize::MAX,
             lists: BTreeMap::new(),
@@ -123,7 +151,8 @@ impl World {
     }
 
     pub(crate) fn since(&self, kind: &str, version: u64) -> Vec<(u64, &'static str, Value)> {
-        let newer = self.history.iter().filter(|(number, ..)| *number > version);
+        let start = self.history.partition_point(|(number, ..)| *number <= version);
+        let newer = self.history[start..].iter();
         newer.filter(|(_, _, object)| object["kind"] == kind).cloned().collect()
     }
 
