@@ -1,15 +1,22 @@
 //! The current zone, for many readers that never block.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use crate::sync::{AtomicU64, Mutex};
 use crate::zone::Zone;
 
 /// Holds the current zone. Once `publish` returns, no query is answered from the previous zone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Published {
     version: AtomicU64,
     zone: Mutex<Option<Arc<Zone>>>,
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        Self { version: AtomicU64::new(0), zone: Mutex::new(None) }
+    }
 }
 
 impl Published {
