@@ -17,6 +17,7 @@ mod published;
 mod random;
 mod resolve;
 mod server;
+mod sync;
 pub mod wire;
 pub mod zone;
 

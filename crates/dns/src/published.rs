@@ -1,8 +1,9 @@
 //! A current value, such as the zone, for many readers that never block.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use crate::sync::{AtomicU64, Mutex};
 use crate::zone::Zone;
 
 /// Holds the current value. Once `publish` returns, no query is answered from the previous one.
