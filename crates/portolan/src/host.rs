@@ -1,25 +1,44 @@
 //! The addresses of this machine.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use portolan_dataplane::modes;
-use portolan_kernel::addresses::interface_addresses;
+use portolan_kernel::addresses::{InterfaceAddress, interface_addresses};
 use portolan_model::{Family, Node, Snapshot};
 
-/// The addresses of all interfaces, except link-local addresses, which every pod link has, and Service addresses. After
-/// an error the list is empty, and node ports follow the Node object alone.
+/// How often reading the addresses is tried, and the pause in between.
+const ATTEMPTS: usize = 5;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The addresses of all interfaces, except link-local addresses, which every pod link has, and Service addresses. If they
+/// cannot be read, the list is empty, and node ports follow the Node object alone.
 pub fn addresses() -> Vec<IpAddr> {
-    match interface_addresses() {
-        Ok(addresses) => {
-            let own = addresses.into_iter().filter(|it| !is_service_device(&it.name) && !is_link_local(it.address));
-            own.map(|it| it.address).collect()
-        }
-        Err(error) => {
-            tracing::warn!("the addresses of this machine are unknown: {error}");
-            Vec::new()
+    try_addresses().unwrap_or_default()
+}
+
+/// The same; `None` if they cannot be read, so that the caller can keep those that it knows.
+pub fn try_addresses() -> Option<Vec<IpAddr>> {
+    attempted(own_addresses, PAUSE)
+}
+
+fn own_addresses() -> portolan_kernel::Result<Vec<IpAddr>> {
+    let is_own = |it: &InterfaceAddress| !is_service_device(&it.name) && !is_link_local(it.address);
+    Ok(interface_addresses()?.into_iter().filter(is_own).map(|it| it.address).collect())
+}
+
+/// A dump fails now and then, when addresses change during it.
+fn attempted<T, E: Display>(mut read: impl FnMut() -> Result<T, E>, pause: Duration) -> Option<T> {
+    for attempt in 1..=ATTEMPTS {
+        match read() {
+            Ok(value) => return Some(value),
+            Err(error) if attempt == ATTEMPTS => tracing::warn!("the addresses of this machine are unknown: {error}"),
+            Err(_) => std::thread::sleep(pause),
         }
     }
+    None
 }
 
 /// Adds the machine's addresses to the facts. Without a Node object, the addresses of the interfaces describe the node. A
@@ -52,5 +71,21 @@ fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_read_is_repeated_and_never_an_empty_list() {
+        let mut failures = 2;
+        let mut read = || {
+            failures -= 1;
+            if failures >= 0 { Err("interrupted") } else { Ok(vec![1]) }
+        };
+        assert_eq!(attempted(&mut read, Duration::ZERO), Some(vec![1]));
+        assert_eq!(attempted(|| Err::<Vec<u8>, _>("interrupted"), Duration::ZERO), None);
     }
 }

@@ -100,7 +100,8 @@ pub(crate) fn watch_foreign_changes(
 pub(crate) fn watch_addresses(events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut monitor = AddressMonitor::open().context("watching the machine's addresses")?;
     spawn("addresses", move || match monitor.wait(None) {
-        Ok(true) => events.send(Event::Addresses(host::addresses())).is_ok(),
+        // After a failed read, the known addresses stay.
+        Ok(true) => host::try_addresses().is_none_or(|addresses| events.send(Event::Addresses(addresses)).is_ok()),
         Ok(false) => true,
         Err(error) => {
             tracing::error!("watching the machine's addresses: {error}");
