@@ -38,6 +38,12 @@ impl NftablesKernel {
         Ok(Self { handle, generation, replaced: Vec::new(), families: Families::of_machine(), can_destroy: true })
     }
 
+    /// For tests of what Linux before 6.3 needs.
+    #[doc(hidden)]
+    pub fn delete_as_before_linux_6_3(&mut self) {
+        self.can_destroy = false;
+    }
+
     /// The sender that notifications of our own changes carry.
     pub fn port_id(&self) -> u32 {
         self.handle.port_id()

@@ -113,6 +113,7 @@ impl Daemon {
             traffic_reader: engine.traffic_reader(),
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
+        traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         Ok(Self {

@@ -5,6 +5,8 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use portolan_dataplane::Error;
@@ -29,6 +31,24 @@ pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
             reader.read(&plan, &mut |pairs| forget(&events, pairs)).context("reading the kernel's counters")?;
         Ok(shown(sample))
     })
+}
+
+/// How often counters are read although nothing scrapes them. Two reads in a row find a counter unused.
+pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(300);
+
+/// Reads the counters now and then, which deletes those that are not needed any more. Otherwise only a scrape would, and
+/// without one the kernel's sets would fill up with pairs of earlier endpoints.
+pub(crate) fn reclaim(read: ReadTraffic, every: Duration) -> anyhow::Result<()> {
+    let run = move || {
+        loop {
+            thread::sleep(every);
+            if let Err(error) = read() {
+                tracing::debug!("reclaiming counters: {error:#}; retrying in {every:?}");
+            }
+        }
+    };
+    thread::Builder::new().name("counters".into()).spawn(run).context("starting a thread")?;
+    Ok(())
 }
 
 /// Waits for the run loop: a counter that is read again after its deletion was requested would count twice. A run loop
@@ -72,4 +92,25 @@ fn counters(usage: &Usage) -> Counters {
     let volume = |count: Count| Volume { packets: count.packets, bytes: count.bytes };
     let Usage { connections, requests, replies } = *usage;
     Counters { connections, requests: volume(requests), replies: volume(replies), ..Counters::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Without a scrape, and also after a failed read.
+    #[test]
+    fn counters_are_read_again_and_again() {
+        let (sender, reads) = channel();
+        let read: ReadTraffic = Arc::new(move || {
+            _ = sender.send(());
+            Err(anyhow!("nothing is programmed yet"))
+        });
+        reclaim(read, Duration::from_millis(1)).unwrap();
+        for _ in 0..3 {
+            reads.recv_timeout(Duration::from_secs(20)).unwrap();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use node::{Node, of, sum};
 use portolan_dataplane::nftables::Nftables;
-use portolan_dataplane::traffic::{TrafficSample, Usage};
+use portolan_dataplane::traffic::{CountTraffic, TrafficSample, Usage};
 use portolan_kernel::nftables::Count;
 use portolan_model::{Family, Protocol};
 use portolan_plan::{Reason, Refusal};
@@ -162,6 +162,28 @@ fn an_endpoint_that_leaves_stays_in_the_total_and_leaves_the_kernel() {
     let web = of(&node.read(), "web");
     assert_eq!(web.total, sum([before, more].iter()));
     assert_eq!(web.endpoints.values().copied().collect::<Vec<_>>(), [more]);
+}
+
+/// Otherwise what stays would count a second time, because it counts as forgotten.
+#[test]
+fn counters_are_deleted_even_if_another_process_has_deleted_some() {
+    deletes_the_rest(&mut counting());
+    let mut node = counting();
+    node.kernel().delete_as_before_linux_6_3();
+    deletes_the_rest(&mut node);
+}
+
+fn deletes_the_rest(node: &mut Node) {
+    node.put("web", "10.96.0.10", Protocol::Udp, &["10.244.1.3:8080"]);
+    node.put("other", "10.96.0.11", Protocol::Udp, &["10.244.2.2:8080"]);
+    exchange_datagrams(node, "pod-a1", VIP, 5, HEADERS);
+    exchange_datagrams(node, "pod-a1", "10.96.0.11:80", 5, HEADERS);
+    let pairs: Vec<_> = node.kernel().read_counts().expect("counters").pairs.into_iter().collect();
+    assert_eq!(pairs.len(), 2);
+    let one = "delete element ip portolan replies { 10.96.0.10 . udp . 80 . 10.244.1.3 . 8080 }";
+    node.command(&["nft", one]);
+    node.kernel().forget_counts(&pairs).expect("the kernel deletes the rest");
+    assert_eq!(node.kernel().read_counts().expect("counters").pairs.len(), 0);
 }
 
 /// A node of a version without counters, with a connection in use: it continues, and is counted from then on.

@@ -73,6 +73,10 @@ impl Node {
         verify(mode, self.reconciler.kernel_mut(), &self.plan).expect("the kernel can be read").is_empty()
     }
 
+    pub(crate) fn kernel(&mut self) -> &mut NftablesKernel {
+        self.reconciler.kernel_mut()
+    }
+
     pub(crate) fn read(&mut self) -> TrafficSample {
         self.traffic.read(self.reconciler.kernel_mut(), &self.plan).expect("the counters can be read").clone()
     }
