@@ -152,11 +152,6 @@ impl Node {
         names.map(|name| name.trim().to_owned()).collect()
     }
 
-    /// The process id of the daemon.
-    pub(crate) fn process(&self) -> u32 {
-        self.daemon.as_ref().map_or(0, Child::id)
-    }
-
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.daemon.as_mut().map(Child::try_wait), Some(Ok(None)))
     }
