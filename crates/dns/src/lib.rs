@@ -27,4 +27,4 @@ pub use hosts::Hosts;
 pub use limit::RateLimit;
 pub use published::Published;
 pub use resolve::{Autopath, Client, Config, Deferred, Handled, Resolver, ThreadState};
-pub use server::{Listen, Server, ServerError};
+pub use server::{Listen, Server, ServerError, Sockets};

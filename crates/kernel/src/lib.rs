@@ -15,6 +15,7 @@ pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod nftables;
+pub mod privileges;
 pub mod signal;
 pub mod sysctl;
 

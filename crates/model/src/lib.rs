@@ -21,5 +21,6 @@ pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
 pub use snapshot::Snapshot;
 
 pub use imbl::ordmap::DiffItem;
+pub use imbl::ordset::DiffItem as SetDiffItem;
 pub use imbl::{OrdMap, OrdSet};
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};

@@ -13,7 +13,7 @@ use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
 pub use modes::ModeFlags;
 
-pub use names::{DnsFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
+pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 
 /// The service network of a Kubernetes node: programs Services into the kernel, and explains every packet
 #[derive(Debug, Parser)]
@@ -50,6 +50,9 @@ pub enum Command {
     Shadow(ShadowFlags),
     /// Serve DNS for a cluster or for manifests, in the place of CoreDNS
     Dns(Box<DnsFlags>),
+    /// The DNS process of `portolan proxy --dns-user`
+    #[command(hide = true)]
+    DnsWorker(DnsWorkerFlags),
     /// Print the environment variables that kubelet gives to a container
     Env(EnvironmentFlags),
     /// Run a command with those variables and with the cluster's DNS, as in a container
@@ -95,6 +98,9 @@ pub struct ProxyFlags {
     /// With --dns: settings in YAML, as for `portolan dns --config`
     #[arg(long, value_name = "FILE", requires = "dns")]
     pub dns_config: Option<PathBuf>,
+    /// With --dns: serve DNS in a process of its own, as this user and without any capability
+    #[arg(long, value_name = "UID[:GID]", requires = "dns")]
+    pub dns_user: Option<DnsUser>,
 }
 
 /// The source of facts.

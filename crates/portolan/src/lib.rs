@@ -70,6 +70,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Env(flags) => commands::environment(&flags),
         Command::Run(flags) => commands::run(&flags),
         Command::Dns(flags) => dns::run(&flags),
+        Command::DnsWorker(flags) => dns::worker::run(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
     }
 }

@@ -7,7 +7,7 @@ mod tcp;
 mod udp;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -56,7 +56,33 @@ pub struct Server {
     runtime: Handle,
 }
 
-/// The sockets of one address.
+/// Open ports. A process that has them needs no privileges to serve.
+#[derive(Debug)]
+pub struct Sockets(Vec<OpenAddress>);
+
+#[derive(Debug)]
+struct OpenAddress {
+    wanted: SocketAddr,
+    tcp: TcpListener,
+    sockets: Vec<UdpSocket>,
+}
+
+impl Sockets {
+    pub fn open(listen: &Listen) -> Result<Self, ServerError> {
+        open::raise_descriptor_limit();
+        listen.addresses.iter().map(|address| OpenAddress::open(*address, listen)).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl OpenAddress {
+    fn open(wanted: SocketAddr, listen: &Listen) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Open { address: wanted, source };
+        let (tcp, sockets) = open::both(wanted, listen.is_shared, listen.threads).map_err(failed)?;
+        Ok(Self { wanted, tcp, sockets })
+    }
+}
+
+/// The threads of one address.
 #[derive(Debug)]
 struct Listener {
     /// As configured: port 0 means any.
@@ -69,13 +95,18 @@ struct Listener {
 
 impl Server {
     pub fn start(listen: &Listen, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
-        open::raise_descriptor_limit();
+        Self::start_on(Sockets::open(listen)?, resolver, runtime)
+    }
+
+    /// On ports that are open already.
+    pub fn start_on(sockets: Sockets, resolver: &Arc<Resolver>, runtime: &Handle) -> Result<Self, ServerError> {
         let current = Arc::new(Published::default());
         current.publish(resolver.clone());
         let tcp = Tcp::new(resolver.metrics.evicted_connections.clone());
         let runtime = runtime.clone();
         let mut server = Self { addresses: Vec::new(), resolver: current, listeners: Vec::new(), tcp, runtime };
-        server.listen(listen)?;
+        let opened = sockets.0.into_iter().map(|sockets| server.serve(sockets));
+        server.use_listeners(opened.collect::<Result<_, _>>()?);
         Ok(server)
     }
 
@@ -84,16 +115,21 @@ impl Server {
     pub fn listen(&mut self, listen: &Listen) -> Result<(), ServerError> {
         let is_open = |address: &&SocketAddr| self.listeners.iter().any(|it| it.wanted == **address);
         let missing = listen.addresses.iter().filter(|address| !is_open(address));
-        let opened = missing.map(|address| self.open(*address, listen)).collect::<Result<Vec<_>, _>>()?;
+        let opened = missing.map(|address| self.serve(OpenAddress::open(*address, listen)?));
+        let opened = opened.collect::<Result<Vec<_>, _>>()?;
         self.listeners.retain(|listener| listen.addresses.contains(&listener.wanted));
-        self.listeners.extend(opened);
-        self.addresses = self.listeners.iter().map(|listener| listener.address).collect();
+        self.use_listeners(opened);
         Ok(())
     }
 
-    fn open(&self, wanted: SocketAddr, listen: &Listen) -> Result<Listener, ServerError> {
+    fn use_listeners(&mut self, opened: Vec<Listener>) {
+        self.listeners.extend(opened);
+        self.addresses = self.listeners.iter().map(|listener| listener.address).collect();
+    }
+
+    fn serve(&self, open: OpenAddress) -> Result<Listener, ServerError> {
+        let OpenAddress { wanted, tcp, sockets } = open;
         let failed = |source| ServerError::Open { address: wanted, source };
-        let (tcp, sockets) = open::both(wanted, listen.is_shared, listen.threads).map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
         let mut listener = Listener { wanted, address, stop: Arc::default(), threads: Vec::new(), task: None };
         for socket in sockets {

@@ -25,7 +25,7 @@ use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
 use crate::control::Published;
-use crate::dns::Names;
+use crate::dns::NodeNames;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::loopback::LoopbackRouting;
@@ -77,7 +77,7 @@ struct Daemon {
     flows: FlowWorker,
     takeover: Takeover,
     observers: Observers,
-    names: Option<Names>,
+    names: Option<NodeNames>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
     /// The least time until the next write.

@@ -1,14 +1,21 @@
 //! DNS beside the rules: names are published after the rules that serve them, and withdrawn before those go.
 
 use super::Daemon;
-use crate::dns::Names;
+use crate::dns::NodeNames;
 use crate::settings::DnsSettings;
 
 impl Daemon {
     /// Rules do not wait for DNS: if its port is in use, every sync retries.
     pub(super) fn open_names(&mut self) {
         let Some(settings) = self.settings.dns.as_ref().filter(|_| self.names.is_none()) else { return };
-        match Names::start_beside_rules(settings, self.observers.runtime()) {
+        let started = match self.settings.dns_user() {
+            None => NodeNames::start(settings, self.observers.runtime()),
+            Some(user) => {
+                let config = self.settings.dns_config_file();
+                NodeNames::start_worker(settings, config, user, self.observers.status.metrics.clone())
+            }
+        };
+        match started {
             Ok(names) => self.names = Some(names),
             Err(error) => tracing::error!("{error:#}; retrying with the next sync"),
         }

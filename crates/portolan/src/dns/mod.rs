@@ -1,8 +1,10 @@
 //! `portolan dns`: DNS from the same facts as the rules.
 
+mod beside;
 mod pages;
 mod serve;
 mod untracked;
+pub(crate) mod worker;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,6 +21,7 @@ use crate::flags::DnsFlags;
 use crate::log::{self, LogFormat, LogSettings};
 use crate::settings::{DnsSettings, Facts as FactsSettings};
 
+pub use beside::NodeNames;
 pub use serve::Names;
 pub(crate) use untracked::remove_table;
 

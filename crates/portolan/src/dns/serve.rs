@@ -1,11 +1,11 @@
 //! The DNS server, its HTTP pages, and its zone.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use portolan_dns::zone::Zone;
-use portolan_dns::{Resolver, Server};
+use portolan_dns::{Resolver, Server, Sockets};
 use portolan_kernel::local_address::add_local_address;
 use portolan_model::{DiffItem, Snapshot};
 use portolan_status::PlainServer;
@@ -27,25 +27,20 @@ pub struct Names {
 impl Names {
     /// Opens the ports. Until the first publish, cluster names are answered with SERVFAIL.
     pub fn start(settings: DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
+        let sockets = Sockets::open(&settings.listen).context("serving DNS")?;
+        Self::start_on(settings, sockets, runtime)
+    }
+
+    /// The same on ports that are open already.
+    pub fn start_on(settings: DnsSettings, sockets: Sockets, runtime: &Handle) -> anyhow::Result<Self> {
         let resolver = Arc::new(Resolver::new(settings.config.clone()));
-        let server = Server::start(&settings.listen, &resolver, runtime).context("serving DNS")?;
+        let server = Server::start_on(sockets, &resolver, runtime).context("serving DNS")?;
         let pages = pages::start(&settings, &server, runtime)?;
         let zone = Mutex::new(Arc::new(Zone::new(Arc::new(settings.config.zone.clone()))));
         for address in &server.addresses {
             tracing::info!("serving DNS at {address}");
         }
         Ok(Self { settings, resolver, zone, server, pages })
-    }
-
-    /// The same at addresses that this machine may not have yet.
-    pub fn start_beside_rules(settings: &DnsSettings, runtime: &Handle) -> anyhow::Result<Self> {
-        for address in &settings.listen.addresses {
-            add_address(address.ip())?;
-        }
-        if let Err(error) = leave_untracked(&settings.listen.addresses) {
-            tracing::warn!("{error:#}; DNS is served anyway");
-        }
-        Self::start(settings.clone(), runtime)
     }
 
     /// Puts changed settings in force without a gap. What cannot be changed stays as it is.
@@ -95,14 +90,7 @@ impl Names {
     /// address without rules.
     pub fn withdraw(&self, snapshot: &Snapshot) {
         let known = self.zone.lock().unwrap_or_else(PoisonError::into_inner).facts().clone();
-        let mut kept = known.clone();
-        for item in known.services.diff(&snapshot.services) {
-            if let DiffItem::Remove(name, _) = item {
-                kept.services.remove(name);
-                kept.slices.remove(name);
-            }
-        }
-        if kept.services.len() < known.services.len() {
+        if let Some(kept) = without_removed(&known, snapshot) {
             self.publish(&kept);
         }
     }
@@ -121,6 +109,29 @@ impl Names {
     pub fn server(&self) -> &Server {
         &self.server
     }
+}
+
+/// The known facts without the Services that are gone; `None` if there are none.
+pub(super) fn without_removed(known: &Snapshot, snapshot: &Snapshot) -> Option<Snapshot> {
+    let mut kept = known.clone();
+    for item in known.services.diff(&snapshot.services) {
+        if let DiffItem::Remove(name, _) = item {
+            kept.services.remove(name);
+            kept.slices.remove(name);
+        }
+    }
+    (kept.services.len() < known.services.len()).then_some(kept)
+}
+
+/// Gives this machine the addresses of its DNS server, and keeps queries out of connection tracking.
+pub(super) fn prepare_addresses(addresses: &[SocketAddr]) -> anyhow::Result<()> {
+    for address in addresses {
+        add_address(address.ip())?;
+    }
+    if let Err(error) = leave_untracked(addresses) {
+        tracing::warn!("{error:#}; DNS is served anyway");
+    }
+    Ok(())
 }
 
 /// Adds the address to this machine. IPv6 has no address that is reserved for this by convention.

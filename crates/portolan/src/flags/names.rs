@@ -1,8 +1,10 @@
 //! Flags of the commands for DNS and environment variables.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
@@ -75,6 +77,45 @@ pub struct DnsFlags {
     /// How much to log: 0 normal, 2 more, 4 everything
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u8,
+}
+
+/// The DNS process beside the rules. Standard input is a socket to the process that started it.
+#[derive(Args, Clone, Debug)]
+pub struct DnsWorkerFlags {
+    #[arg(long, required = true)]
+    pub listen: Vec<SocketAddr>,
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    #[arg(long)]
+    pub user: DnsUser,
+    #[arg(short = 'v', long = "v", default_value_t = 0)]
+    pub verbosity: u8,
+}
+
+/// A user and a group, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DnsUser {
+    pub user: u32,
+    pub group: u32,
+}
+
+impl FromStr for DnsUser {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (user, group) = text.split_once(':').unwrap_or((text, text));
+        let number = |text: &str| text.parse::<u32>().map_err(|_| "write UID or UID:GID, as numbers".to_owned());
+        match (number(user)?, number(group)?) {
+            (0, _) => Err("write a user other than root".to_owned()),
+            (user, group) => Ok(Self { user, group }),
+        }
+    }
+}
+
+impl fmt::Display for DnsUser {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.user, self.group)
+    }
 }
 
 /// The container, and the source of its variables: --manifests, --kubeconfig or --master, or else the running `portolan

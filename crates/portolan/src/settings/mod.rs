@@ -17,7 +17,7 @@ use anyhow::Context;
 use portolan_config::{Notice, Read};
 use portolan_source::cluster::Names;
 
-use crate::flags::{OutputFlags, ProxyFlags};
+use crate::flags::{DnsUser, OutputFlags, ProxyFlags};
 use crate::log::LogSettings;
 
 pub use conntrack::ConntrackSettings;
@@ -118,6 +118,11 @@ impl Settings {
     /// The same flags with the file as it is now. After an error the previous settings stay in force.
     pub fn read_again(&self) -> anyhow::Result<Self> {
         Self::read(&self.source)
+    }
+
+    /// The user of the DNS process, if DNS has a process of its own.
+    pub fn dns_user(&self) -> Option<DnsUser> {
+        self.source.dns_user
     }
 
     /// The configuration of DNS beside the rules.

@@ -4,8 +4,9 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use portolan_testkit::{Protocol, topology};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::node::{Node, WEB, WEB_IP, web};
+use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 
 const DNS: &str = "169.254.20.10";
@@ -115,22 +116,78 @@ fn has_rules(node: &Node) -> bool {
     node.nft("list map ip portolan services").contains(WEB_IP)
 }
 
+/// The DNS process of the node's daemon, with its status.
+fn worker(node: &Node) -> Option<(i32, String)> {
+    let parent = format!("PPid:\t{}\n", node.process());
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let path = entry.ok()?.path();
+        let status = std::fs::read_to_string(path.join("status")).ok().filter(|status| status.contains(&parent))?;
+        let is_worker = std::fs::read_to_string(path.join("cmdline")).ok()?.contains("dns-worker");
+        let process = path.file_name()?.to_str()?.parse().ok()?;
+        is_worker.then_some((process, status))
+    })
+}
+
+/// What parses messages from the network has no privileges, and its end affects neither rules nor, for long, names.
+#[test]
+fn dns_can_have_a_process_without_privileges() {
+    let mut node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    node.start_with(&["--dns", DNS, "--dns-user", "65534", "--metrics-bind-address", "127.0.0.1:10249"]);
+    let name = "web.default.svc.cluster.local";
+    until("names are served", || dig(&node, "pod-a3", name) == WEB_IP);
+    assert_eq!(dig(&node, "pod-a3", &format!("+tcp {name}")), WEB_IP);
+    let (process, status) = worker(&node).unwrap();
+    for line in ["Uid:\t65534\t65534\t65534", "Gid:\t65534\t65534", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"] {
+        assert!(status.contains(line), "{line} is not in {status}");
+    }
+    assert!(status.contains("CapPrm:\t0000000000000000") && status.contains("Groups:\t \n"), "{status}");
+
+    kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    until("another process runs", || worker(&node).is_some_and(|(other, _)| other != process));
+    until("names are served again", || dig(&node, "pod-a3", name) == WEB_IP);
+    assert!(node.get("127.0.0.1:10249", "/metrics").contains("portolan_dns_process_restarts_total 1\n"));
+    assert!(has_rules(&node));
+
+    // Rules do not wait for a process that hangs; it is replaced.
+    let (hanging, _) = worker(&node).unwrap();
+    kill_process(Pid::from_raw(hanging).unwrap(), Signal::STOP).unwrap();
+    node.write("other.yaml", &service("other", "10.96.0.81", "", &["10.244.1.3"]));
+    until("the rules are there", || node.nft("list map ip portolan services").contains("10.96.0.81"));
+    until("another process runs", || worker(&node).is_some_and(|(other, _)| other != hanging));
+    until("the new name is served", || dig(&node, "pod-a3", "other.default.svc.cluster.local") == "10.96.0.81");
+    let (last, _) = worker(&node).unwrap();
+    node.stop();
+    assert!(!std::path::Path::new(&format!("/proc/{last}")).exists(), "it ends with the daemon");
+}
+
 /// Queries in a loop while the Service is created and deleted: a name is never answered while there are no rules for
 /// its address, neither before nor after.
 #[test]
 fn a_name_is_answered_only_while_its_rules_are_there() {
-    let node = serving_names(&[]);
+    names_follow_rules(&serving_names(&[]));
+}
+
+#[test]
+fn a_name_of_the_dns_process_is_answered_only_while_its_rules_are_there() {
+    let mut node = Node::new();
+    node.start_with(&["--dns", DNS, "--dns-user", "65534"]);
+    until("names are served", || dig(&node, topology::NODE, "dns-version.cluster.local TXT").contains("1.1.0"));
+    names_follow_rules(&node);
+}
+
+fn names_follow_rules(node: &Node) {
     for _ in 0..10 {
         node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
         until("the name is there", || {
-            let is_there = is_answered(&node);
-            assert!(!is_there || has_rules(&node), "the name was answered before its rules were there");
+            let is_there = is_answered(node);
+            assert!(!is_there || has_rules(node), "the name was answered before its rules were there");
             is_there
         });
         node.remove("web.yaml");
         until("the name is gone", || {
-            let had_rules = has_rules(&node);
-            let is_there = is_answered(&node);
+            let had_rules = has_rules(node);
+            let is_there = is_answered(node);
             assert!(!is_there || had_rules, "the name was answered after its rules were gone");
             !is_there
         });

@@ -193,6 +193,11 @@ impl Metrics {
         self.own.watch_reconnects.add(&[resource], 1.0);
     }
 
+    /// The DNS process has ended and is started again.
+    pub fn dns_restarted(&self) {
+        self.own.dns_restarts.add(&[], 1.0);
+    }
+
     pub fn config_reloaded(&self, is_ok: bool) {
         self.own.config_reloads.add(&[if is_ok { "success" } else { "failure" }], 1.0);
     }

@@ -24,6 +24,7 @@ pub(crate) struct OwnMetrics {
     pub(crate) watch_connected: Metric,
     pub(crate) watch_reconnects: Metric,
     pub(crate) config_reloads: Metric,
+    pub(crate) dns_restarts: Metric,
     pub(crate) refused_packets: Metric,
     pub(crate) service_traffic: TrafficMetrics,
     pub(crate) endpoint_traffic: TrafficMetrics,
@@ -116,6 +117,12 @@ impl OwnMetrics {
                 Kind::Counter,
                 &["result"],
                 "Reloads of the configuration file.",
+            ),
+            dns_restarts: add(
+                "portolan_dns_process_restarts_total",
+                Kind::Counter,
+                &[],
+                "Restarts of the DNS process.",
             ),
             refused_packets: add(
                 "portolan_refused_packets_total",
