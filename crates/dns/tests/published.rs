@@ -26,7 +26,7 @@ use zone::Zone;
 
 /// The number of the zone that a query is answered from; 0 for none.
 fn answer(reader: &mut Reader) -> u64 {
-    reader.zone().map_or(0, |zone| zone.0)
+    reader.value().map_or(0, |zone| zone.0)
 }
 
 #[test]
