@@ -63,8 +63,10 @@ pub(crate) enum Answer {
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Environment(Vec<(String, String)>),
-    /// Sockets follow.
+    /// Sockets follow: the answer of a version without a lock.
     Sockets,
+    /// Sockets follow, and then the lock.
+    SocketsAndLock,
     Failure(String),
 }
 

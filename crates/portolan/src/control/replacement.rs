@@ -40,7 +40,7 @@ pub(super) fn hand_over(mut stream: &UnixStream, server: &Server) -> anyhow::Res
     let listeners = listeners.as_deref();
     let sockets = listeners.map_or(Ok(Vec::new()), Listeners::sockets)?;
     let lock = server.lock.lock().map_err(|_| failed())?.as_ref().map(Lock::duplicate).transpose()?;
-    stream.write_all((serde_json::to_string(&Answer::Sockets)? + "\n").as_bytes())?;
+    stream.write_all((serde_json::to_string(&Answer::SocketsAndLock)? + "\n").as_bytes())?;
     send_sockets(stream, &sockets)?;
     send_sockets(stream, &lock.map(in_a_list).into_iter().collect::<Vec<_>>())?;
     let mut reply = [0; TAKEN.len()];
@@ -80,7 +80,8 @@ fn take(stream: &UnixStream) -> anyhow::Result<Replaced> {
     let mut line = String::new();
     BufReader::with_capacity(1, stream).read_line(&mut line)?;
     match serde_json::from_str(&line).context("it is of a version that cannot be replaced while it runs")? {
-        Answer::Sockets => {
+        Answer::Sockets => Ok(Replaced { sockets: receive_sockets(stream)?, lock: None }),
+        Answer::SocketsAndLock => {
             let sockets = receive_sockets(stream)?;
             let lock = receive_sockets(stream)?.pop().map(|(_, _, _, descriptor)| Lock::adopt(descriptor));
             Ok(Replaced { sockets, lock })

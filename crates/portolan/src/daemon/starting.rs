@@ -3,6 +3,7 @@
 //! A replacement prepares everything that can fail before it takes over: the mode is open and the facts are read. Until
 //! then the other daemon serves, and it continues if this process fails or is stopped.
 
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
@@ -104,9 +105,10 @@ impl Daemon {
                 if let Err(error) = self.engine.adopt(replaced.sockets) {
                     tracing::error!("{error:#}; clients that were connecting are refused");
                 }
-                return Ok(replaced.lock);
+                // A version without a lock has none to hand over.
+                return Ok(replaced.lock.or_else(|| free_lock(path).flatten()));
             }
-            if let Claim::Ours(lock) = Claim::make(path) {
+            if let Some(lock) = free_lock(path) {
                 return Ok(lock);
             }
             std::thread::sleep(LOOK_EVERY);
@@ -118,5 +120,13 @@ impl Daemon {
         let events = self.events.clone();
         let replaced = move |replacement| _ = events.send(Event::Replaced(replacement));
         control::serve(&self.settings.control_socket, self.published.clone(), lock, Box::new(replaced));
+    }
+}
+
+/// `None` if another process has it.
+fn free_lock(control_socket: &Path) -> Option<Option<Lock>> {
+    match Claim::make(control_socket) {
+        Claim::Ours(lock) => Some(lock),
+        Claim::Taken => None,
     }
 }
