@@ -33,7 +33,7 @@ pub mod fake;
 use std::fmt::Display;
 
 use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
 
 pub use difference::{Difference, ObjectDifference};
 pub use flows::{FlowWorker, NoteWalk, Suspects, forget_stale_flows};
@@ -112,6 +112,12 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
     /// With `only_if_undisturbed`, a kernel that can detect it refuses the change if another process has written since the
     /// last [`Observe::read`].
     fn apply(&mut self, change: &Change<D>, only_if_undisturbed: bool) -> Result<(), Error>;
+
+    /// Called between a read and the write that follows it: what an earlier version has stored about clients is kept, where
+    /// there is any.
+    fn adopt_clients(&mut self, _plan: &Plan) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Deletes the session affinity of this Service port to endpoints that are in its pools no longer, where the kernel
     /// stores it. Returns how many entries were read.

@@ -113,6 +113,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
         let held = self.kernel.read()?;
+        self.kernel.adopt_clients(plan)?;
         let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
         let change = Change::between(held, wanted);
         (report.full, report.services) = (true, plan.services.len());

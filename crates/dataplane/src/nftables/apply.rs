@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
-use portolan_plan::ServicePlan;
+use portolan_plan::{Plan, ServicePlan};
 
 use super::codec::encode;
 use super::elements::ElementKey;
+use super::former::{Adopted, add_adopted, has_former_clients};
 use super::objects::{Chain, Key, Value};
 use super::read::read_table;
 use super::sets::SetName;
@@ -26,6 +27,10 @@ pub struct NftablesKernel {
     /// In these families the table holds sets of another layout, left by another version: it is replaced as a whole.
     replaced: Vec<Family>,
     families: Families,
+    /// Families with session affinity of an earlier version, and the clients to keep of it.
+    former: Vec<Family>,
+    adopted: Adopted,
+    adopts: bool,
     /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
     pub(super) can_destroy: bool,
 }
@@ -35,7 +40,16 @@ impl NftablesKernel {
     pub fn open() -> Result<Self, Error> {
         let mut handle = Handle::open()?;
         let generation = handle.generation()?;
-        Ok(Self { handle, generation, replaced: Vec::new(), families: Families::of_machine(), can_destroy: true })
+        Ok(Self {
+            handle,
+            generation,
+            replaced: Vec::new(),
+            families: Families::of_machine(),
+            former: Vec::new(),
+            adopted: Adopted::new(),
+            adopts: true,
+            can_destroy: true,
+        })
     }
 
     /// For tests of what Linux before 6.3 needs.
@@ -86,13 +100,29 @@ impl Program<Nftables> for NftablesKernel {
                 replace_table(&mut batch, family);
             }
         }
-        write_change(&mut batch, change);
-        match self.commit(batch) {
+        write_change(&mut batch, change, &self.adopted);
+        let outcome = self.commit(batch);
+        // A kernel that refuses the clients of an earlier version gets the next change without them.
+        self.adopts &= self.adopted.is_empty() || outcome.as_ref().err().is_none_or(Error::is_outdated);
+        families_of(change).for_each(|family| self.adopted.retain(|(of, _), _| *of != family));
+        match outcome {
             Err(Error::Kernel(error)) if change.removed.is_empty() && error.is_unsupported() => {
                 self.leave_out(change, error)
             }
             outcome => outcome,
         }
+    }
+
+    fn adopt_clients(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.adopted.clear();
+        if !self.adopts {
+            return Ok(());
+        }
+        for family in std::mem::take(&mut self.former) {
+            let mut clients = self.former_clients(family, plan)?;
+            self.adopted.append(&mut clients);
+        }
+        Ok(())
     }
 
     fn forget_clients(&mut self, service: &ServicePlan) -> Result<usize, Error> {
@@ -104,10 +134,14 @@ impl NftablesKernel {
     fn read_parts(&mut self) -> Result<Objects<Nftables>, Error> {
         let mut objects = Objects::new();
         self.replaced.clear();
+        self.former.clear();
         for family in self.families.served() {
             let mut of_family = Objects::new();
             match read_table(&mut self.handle, family, &mut of_family)? {
-                true => objects.0.append(&mut of_family.0),
+                true => {
+                    self.former.extend(has_former_clients(&of_family, family).then_some(family));
+                    objects.0.append(&mut of_family.0);
+                }
                 false => self.replaced.push(family),
             }
         }
@@ -151,8 +185,9 @@ fn replace_table(batch: &mut Batch, family: Family) {
 }
 
 /// Additions that others refer to come first and deletions last, so that every message finds what it refers to.
-fn write_change(batch: &mut Batch, change: &Change<Nftables>) {
+fn write_change(batch: &mut Batch, change: &Change<Nftables>, adopted: &Adopted) {
     add_tables_and_sets(batch, change);
+    add_adopted(batch, adopted, change);
     add_chains(batch, change);
     elements(batch, &change.removed, |batch, family, set, elements| {
         batch.delete_elements(family, TABLE, set.name(), elements);

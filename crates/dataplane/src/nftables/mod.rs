@@ -19,6 +19,7 @@ mod counts;
 mod dispatch_key;
 mod elements;
 mod fields;
+mod former;
 mod kinds;
 mod leftovers;
 mod listing;

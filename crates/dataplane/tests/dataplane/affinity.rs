@@ -172,3 +172,29 @@ fn affinity_respects_the_local_policy() {
     assert_eq!(stage.endpoints(20, LOAD_BALANCER), outside);
     assert_eq!(stage.endpoints(20, CLUSTER_IP), cluster);
 }
+
+/// A table of an earlier version, with one map for all Services, is updated under its clients.
+#[test]
+fn clients_of_an_earlier_version_keep_their_endpoints() {
+    let mut stage = Stage::new();
+    let client = |last: usize| Ipv4Addr::new(192, 0, 2, last as u8);
+    let entry = |(last, endpoint): (usize, &&str)| {
+        format!("{} . 10.96.0.80 . tcp . 80 timeout 1h expires 30m : {endpoint} . 8080", client(last))
+    };
+    let entries: Vec<String> = (1..).zip(ALL.iter()).map(entry).collect();
+    let table = format!(
+        "table ip portolan {{\nmap affinity {{\ntype ipv4_addr . ipv4_addr . inet_proto . inet_service : ipv4_addr . \
+         inet_service\nsize 65535\nflags dynamic,timeout\nelements = {{ {} }}\n}}\n}}\n",
+        entries.join(", ")
+    );
+    let node = stage.lab.host(topology::NODE);
+    node.command_with_input(&["nft", "-f", "-"], &table).unwrap();
+    stage.put(sticky("web", 80, LONG), &ALL);
+    for (last, endpoint) in (1..).zip(ALL) {
+        for frontend in [CLUSTER_IP, NODE_PORT] {
+            assert_eq!(stage.endpoint(client(last), frontend).ip().to_string(), endpoint);
+        }
+    }
+    let sets = stage.lab.host(topology::NODE).command(&["nft", "list", "sets", "ip"]).unwrap();
+    assert!(!sets.contains("map affinity {"), "{sets}");
+}

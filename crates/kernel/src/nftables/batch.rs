@@ -9,6 +9,7 @@ use super::element::{Element, ElementData, comment_user_data};
 use super::expression::Expression;
 use super::family::TableFamily;
 use super::set::SetSpec;
+use super::timed::TimedElement;
 use super::uapi::{self, message};
 use crate::netlink::{Header, MessageWriter, flags};
 
@@ -145,7 +146,19 @@ impl Batch {
         elements: impl Iterator<Item = impl Borrow<Element>>,
     ) {
         let list = ElementList { kind: message::NEW_ELEMENT, family, table, set };
-        self.elements(&list, elements, Element::write);
+        self.elements(&list, elements, |element, writer| element.borrow().write(writer));
+    }
+
+    /// Adds elements that end by themselves.
+    pub fn add_timed_elements<'a>(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        elements: impl Iterator<Item = &'a TimedElement>,
+    ) {
+        let list = ElementList { kind: message::NEW_ELEMENT, family, table, set };
+        self.elements(&list, elements, |element, writer| element.write(writer));
     }
 
     /// Deletes the elements with those keys; their data is ignored.
@@ -157,7 +170,7 @@ impl Batch {
         elements: impl Iterator<Item = impl Borrow<Element>>,
     ) {
         let list = ElementList { kind: message::DELETE_ELEMENT, family, table, set };
-        self.elements(&list, elements, Element::write_for_deletion);
+        self.elements(&list, elements, |element, writer| element.borrow().write_for_deletion(writer));
     }
 
     /// The same, where an element may be absent. Linux before 6.3 refuses the message (`EINVAL`).
@@ -169,7 +182,7 @@ impl Batch {
         elements: impl Iterator<Item = impl Borrow<Element>>,
     ) {
         let list = ElementList { kind: message::DESTROY_ELEMENT, family, table, set };
-        self.elements(&list, elements, Element::write_for_deletion);
+        self.elements(&list, elements, |element, writer| element.borrow().write_for_deletion(writer));
     }
 
     /// Adds elements to a set of ranges over a single field ([`SetSpec::has_simple_ranges`]). The kernel stores the
@@ -183,8 +196,8 @@ impl Batch {
     ) {
         let list = ElementList { kind: message::NEW_ELEMENT, family, table, set };
         self.elements(&list, ranges, |range, writer| {
-            range.write_start(writer, true);
-            range.write_end(writer);
+            range.borrow().write_start(writer, true);
+            range.borrow().write_end(writer);
         });
     }
 
@@ -198,8 +211,8 @@ impl Batch {
     ) {
         let list = ElementList { kind: message::DELETE_ELEMENT, family, table, set };
         self.elements(&list, ranges, |range, writer| {
-            range.write_start(writer, false);
-            range.write_end(writer);
+            range.borrow().write_start(writer, false);
+            range.borrow().write_end(writer);
         });
     }
 
@@ -247,11 +260,11 @@ impl Batch {
     }
 
     /// Splits the elements into as many messages as the maximum length of a list requires.
-    fn elements(
+    fn elements<Item: Borrow<Element>>(
         &mut self,
         list: &ElementList<'_>,
-        elements: impl Iterator<Item = impl Borrow<Element>>,
-        write: impl Fn(&Element, &mut MessageWriter),
+        elements: impl Iterator<Item = Item>,
+        write: impl Fn(&Item, &mut MessageWriter),
     ) {
         let mut elements = elements.peekable();
         while let Some(first) = elements.peek() {
@@ -261,9 +274,8 @@ impl Batch {
                 writer.nest(uapi::element::LIST_ELEMENTS, |writer| {
                     let mut room = LONGEST_LIST;
                     while let Some(element) = elements.next_if(|next| next.borrow().longest_encoding() < room) {
-                        let element = element.borrow();
-                        room -= element.longest_encoding();
-                        write(element, writer);
+                        room -= element.borrow().longest_encoding();
+                        write(&element, writer);
                     }
                 });
             });

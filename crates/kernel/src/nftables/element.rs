@@ -30,10 +30,12 @@ const LONGEST_COMMENT: usize = 250;
 
 impl Element {
     pub(super) fn write(&self, writer: &mut MessageWriter) {
-        writer.nest(LIST_ELEMENT, |writer| {
-            self.write_keys(writer);
-            self.write_data(writer);
-        });
+        writer.nest(LIST_ELEMENT, |writer| self.write_content(writer));
+    }
+
+    pub(super) fn write_content(&self, writer: &mut MessageWriter) {
+        self.write_keys(writer);
+        self.write_data(writer);
     }
 
     /// Writes the part that identifies an element for deletion.

@@ -16,6 +16,7 @@ mod set;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod uapi;
 mod verdict;
 
@@ -30,4 +31,5 @@ pub use monitor::{ForeignChange, Monitor, Notice};
 pub use read::ListedRule;
 pub use set::{SetData, SetSpec};
 pub use survey::{ListedBase, ListedChain, Policy};
+pub use timed::TimedElement;
 pub use verdict::Verdict;

@@ -89,6 +89,8 @@ pub(super) mod element {
     pub(crate) const KEY: u16 = 1;
     pub(crate) const DATA: u16 = 2;
     pub(crate) const FLAGS: u16 = 3;
+    pub(crate) const TIMEOUT: u16 = 4;
+    pub(crate) const EXPIRATION: u16 = 5;
     pub(crate) const USER_DATA: u16 = 6;
     pub(crate) const EXPRESSION: u16 = 7;
     pub(crate) const KEY_END: u16 = 10;
