@@ -29,6 +29,8 @@ pub struct Tuning {
     pub keepalive: Duration,
     /// Objects per page of a list.
     pub page: u32,
+    /// Bytes of one page of a list. A server that ignores the size of a page sends all objects at once.
+    pub longest_list: usize,
     /// Whether to request initial events before a list.
     pub streaming: bool,
     /// For a credential plugin.
@@ -51,6 +53,7 @@ impl Default for Tuning {
             settled: Duration::from_secs(1),
             keepalive: Duration::from_secs(15),
             page: 500,
+            longest_list: 512 << 20,
             streaming: true,
             plugin: Duration::from_secs(60),
             in_cluster: InCluster::from_environment(),

@@ -34,7 +34,11 @@ fn flood(stage: &Stage, objects: impl Iterator<Item = Value>) {
     stage.server.change(|world| world.put(world::service("meanwhile", address)));
     stage.until_serving(address);
     until("the flood is sent", || stage.server.world().flooded >= ROUNDS);
-    stage.server.change(|world| world.flood = None);
+    stage.server.change(|world| {
+        world.flood = None;
+        world.put(world::slice("meanwhile-a", "meanwhile", &["10.248.0.1"]));
+    });
+    until("what was sent by then is in force", || endpoints(stage, "10.248.0.1 ") == 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use super::ended::Ended;
 use super::follow::Watcher;
@@ -51,11 +51,15 @@ impl Watcher {
 
     async fn whole(&self, body: Body) -> Result<Bytes, Ended> {
         let limit = self.shared.tuning.initial_total;
+        let body = Limited::new(body, self.shared.tuning.longest_list);
         match tokio::time::timeout(limit, body.collect()).await {
             Err(_) => Err(Ended::failed(format!("the list did not arrive within {limit:?}"))),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                Err(Ended::failed(format!("the list is longer than {} bytes", self.shared.tuning.longest_list)))
+            }
             Ok(Err(error)) => Err(Ended::failed(format!(
                 "the connection closed during the list: {}",
-                crate::cluster::error::chain(&error)
+                crate::cluster::error::chain(&*error)
             ))),
             Ok(Ok(body)) => Ok(body.to_bytes()),
         }

@@ -1,6 +1,7 @@
 //! The watch of a cluster against an API server that misbehaves on demand, over real sockets.
 
 mod access;
+mod agreement;
 mod authority;
 mod fake;
 mod fields;

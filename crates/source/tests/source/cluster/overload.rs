@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use portolan_source::cluster::Tuning;
+
 use super::fake::Fake;
-use super::follower::{Follower, service};
+use super::follower::{Follower, service, tuning};
 use super::world::{self, Cut, Trouble, World};
 
 #[tokio::test]
@@ -40,6 +42,16 @@ async fn an_overloaded_server_is_left_alone_for_as_long_as_it_requests() {
     fake.until("all four watches have failed twice", |world| world.troubled >= 8).await;
     let requests = fake.world().troubled;
     assert!(requests <= 16, "{requests} requests within about a second");
+    fake.change(|world| world.trouble = Trouble::None);
+    follower.ready().await;
+}
+
+/// A body without end must not fill the memory.
+#[tokio::test]
+async fn a_list_that_is_too_long_is_not_read_to_its_end() {
+    let fake = Fake::start(World { trouble: Trouble::Garbage, ..World::default() }).await;
+    let follower = Follower::tuned(&fake, Tuning { streaming: false, longest_list: 1 << 16, ..tuning() });
+    follower.fails_with("the list is longer than 65536 bytes").await;
     fake.change(|world| world.trouble = Trouble::None);
     follower.ready().await;
 }
