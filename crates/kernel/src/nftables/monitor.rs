@@ -61,7 +61,7 @@ impl Monitor {
 }
 
 /// The first change in each family among the messages of one receive.
-fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
+pub(super) fn changes(bytes: &[u8], table: &str) -> Vec<ForeignChange> {
     let first = |wanted: Family| {
         Messages::new(bytes)
             .filter(|message| is_about(message, wanted, table))

@@ -3,6 +3,7 @@
 mod answer;
 mod ended;
 mod follow;
+mod fuzz;
 mod list;
 mod stream;
 
