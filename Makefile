@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz check deny sbom test-kernels soak bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels soak bench bench-peers packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -19,7 +19,8 @@ help:
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
-	@echo 'make fuzz    ten million random DNS messages (INPUTS=N for another number)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one)'
+	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
 	@echo 'make sbom    a software bill of materials: target/portolan.cdx.json'
@@ -67,7 +68,11 @@ test-cluster: packages root
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
 fuzz: packages
-	FUZZ_INPUTS=$(or $(INPUTS),10000000) $(CARGO) test --locked --release -p portolan-dns --test dns made_up -- --nocapture
+	@scripts/install-packages g++
+	@INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+
+sanitize: packages root
+	@scripts/sanitize
 
 check: packages components
 	$(CARGO) fmt --all --check

@@ -9,6 +9,8 @@ pub mod answer;
 mod cache;
 pub mod environment;
 mod forward;
+#[doc(hidden)]
+pub mod fuzz;
 mod hosts;
 mod limit;
 mod metrics;

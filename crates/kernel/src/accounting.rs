@@ -56,7 +56,7 @@ impl Accounting {
     }
 }
 
-fn packets(answer: &[u8]) -> Option<u64> {
+pub(crate) fn packets(answer: &[u8]) -> Option<u64> {
     let attributes: Vec<Attributes<'_>> =
         Messages::new(answer).map(|message| message.attributes(PROTOCOL_HEADER.len())).collect();
     attributes.into_iter().find_map(|it| it.first(PACKETS)?.number_64())

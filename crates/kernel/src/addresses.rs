@@ -80,12 +80,12 @@ impl AddressMonitor {
     }
 }
 
-fn is_change(message: &Message<'_>) -> bool {
+pub(crate) fn is_change(message: &Message<'_>) -> bool {
     matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR)
 }
 
 /// The name is filled in later.
-fn read_address(message: &Message<'_>) -> Option<InterfaceAddress> {
+pub(crate) fn read_address(message: &Message<'_>) -> Option<InterfaceAddress> {
     if message.kind != libc::RTM_NEWADDR {
         return None;
     }

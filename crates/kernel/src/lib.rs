@@ -6,6 +6,8 @@ pub mod conntrack;
 pub mod datagram;
 pub mod datagram_batch;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod ipset;
 pub mod ipvs;
 pub mod legacy_tables;

@@ -19,6 +19,8 @@ use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
+#[doc(hidden)]
+pub mod fuzz;
 mod lock;
 mod peer;
 mod replacement;

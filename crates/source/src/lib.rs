@@ -13,6 +13,8 @@ mod convert;
 mod endpoints;
 mod error;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod intern;
 mod manifests;
 mod object;

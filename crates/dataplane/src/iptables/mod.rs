@@ -12,6 +12,8 @@
 
 mod apply;
 mod chains;
+#[doc(hidden)]
+pub mod fuzz;
 mod mode;
 mod render;
 

@@ -36,6 +36,7 @@ pub(crate) use leftovers::ServiceChains;
 pub use objects::{Key, Place, Table, Value};
 pub(crate) use programs::{LOCK_SECONDS, PLAIN_PROGRAM, missing_programs, output_of, variant_of};
 pub use programs::{VARIANT_OPTION, Variant};
+pub(crate) use read::Reader;
 pub use run::RuleBook;
 pub(crate) use script::listing;
 

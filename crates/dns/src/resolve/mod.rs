@@ -5,6 +5,7 @@ mod autopath;
 mod client;
 mod config;
 mod deferred;
+mod fuzz;
 mod in_flight;
 mod log;
 mod waiting;
@@ -31,6 +32,7 @@ pub use client::Client;
 pub use config::{Autopath, Config};
 pub use deferred::Deferred;
 pub(crate) use deferred::PanicGuard;
+pub(crate) use fuzz::answer_with;
 
 /// The largest UDP response: what passes every network without fragmentation.
 const UDP_LIMIT: usize = 1232;

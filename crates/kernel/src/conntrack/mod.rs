@@ -1,5 +1,6 @@
 //! Connection tracking: listing flows, and deleting stale ones.
 
+pub(crate) mod fuzz;
 mod tuple;
 
 use std::net::SocketAddr;

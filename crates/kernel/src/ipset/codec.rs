@@ -134,6 +134,11 @@ pub(super) fn read_set(message: &Message<'_>, set: &mut Option<Set>) {
     set.entries.extend(entries.filter_map(|attribute| read_entry(known?, attribute.nested())));
 }
 
+/// The entry of a message as [`write_entry`] writes it.
+pub(super) fn read_data(kind: SetType, message: &Message<'_>) -> Option<Entry> {
+    read_entry(kind, message.attributes(PROTOCOL_HEADER.len()).nested(DATA))
+}
+
 fn read_entry(kind: SetType, attributes: Attributes<'_>) -> Option<Entry> {
     let address = |kind| read_address(attributes.nested(kind));
     let port = || attributes.first(data::PORT)?.number_16();

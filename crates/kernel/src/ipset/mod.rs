@@ -2,6 +2,7 @@
 
 mod codec;
 mod entry;
+pub(crate) mod fuzz;
 mod set;
 
 use std::collections::BTreeMap;

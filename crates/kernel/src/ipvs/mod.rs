@@ -1,6 +1,7 @@
 //! IPVS, the kernel's load balancer (`ipvsadm -ln`), over its generic netlink family.
 
 mod codec;
+pub(crate) mod fuzz;
 mod server;
 mod tally;
 

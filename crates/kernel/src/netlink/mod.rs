@@ -2,6 +2,7 @@
 
 mod attribute;
 mod descriptor;
+pub(crate) mod fuzz;
 mod message;
 mod reply;
 mod series;

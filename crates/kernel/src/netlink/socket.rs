@@ -215,14 +215,14 @@ pub enum Interruption {
     Accept,
 }
 
-enum DumpState {
+pub(super) enum DumpState {
     More,
     Done,
     Interrupted,
 }
 
 /// Passes the messages of one receive to `each`.
-fn visit_dump(
+pub(super) fn visit_dump(
     received: &[u8],
     sequence: u32,
     attempted: &str,
@@ -247,7 +247,7 @@ fn visit_dump(
 }
 
 /// True if the acknowledgement was among the messages.
-fn collect_answer(received: &[u8], sequence: u32, attempted: &str, answer: &mut Vec<u8>) -> Result<bool> {
+pub(super) fn collect_answer(received: &[u8], sequence: u32, attempted: &str, answer: &mut Vec<u8>) -> Result<bool> {
     let answers = Messages::new(received).filter(|message| message.sequence == sequence);
     for message in answers {
         match message.acknowledgement() {

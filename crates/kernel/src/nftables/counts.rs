@@ -69,12 +69,12 @@ fn undisturbed<T>(attempted: &str, mut read: impl FnMut() -> Result<Option<T>>) 
     Err(Error::io(attempted, std::io::Error::from_raw_os_error(libc::EINTR)))
 }
 
-fn read_element(member: Attributes<'_>) -> Option<(Vec<u8>, Count)> {
+pub(super) fn read_element(member: Attributes<'_>) -> Option<(Vec<u8>, Count)> {
     let count = read_count(member.first(element::EXPRESSION)?.nested())?;
     Some((read_value(member, element::KEY)?, count))
 }
 
-fn read_count(expression: Attributes<'_>) -> Option<Count> {
+pub(super) fn read_count(expression: Attributes<'_>) -> Option<Count> {
     if expression.string(attribute::NAME)? != "counter" {
         return None;
     }

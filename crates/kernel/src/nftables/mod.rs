@@ -10,6 +10,7 @@ mod expression;
 mod expression_decode;
 mod expression_encode;
 mod family;
+pub(crate) mod fuzz;
 mod monitor;
 mod read;
 mod set;

@@ -94,7 +94,7 @@ impl Monitor {
 }
 
 /// The first wanted change in each family among the messages of one receive.
-fn changes(bytes: &[u8], is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Vec<ForeignChange> {
+pub(super) fn changes(bytes: &[u8], is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Vec<ForeignChange> {
     let first = |wanted: Family| {
         Messages::new(bytes)
             .filter(|message| notice(message).is_some_and(|notice| notice.family == wanted && is_wanted(&notice)))

@@ -48,7 +48,7 @@ impl Nftables {
     }
 }
 
-fn read_base(chain: Attributes<'_>) -> Option<ListedBase> {
+pub(super) fn read_base(chain: Attributes<'_>) -> Option<ListedBase> {
     let hook = chain.first(attribute::HOOK)?.nested();
     let number = hook.number_32(attribute::HOOK_NUMBER)?;
     Some(ListedBase {

@@ -76,7 +76,7 @@ pub(crate) fn replace(path: &Path) -> anyhow::Result<Option<Replaced>> {
 }
 
 /// Descriptors travel beside the bytes, so the line before them is read without reading ahead.
-fn take(stream: &UnixStream) -> anyhow::Result<Replaced> {
+pub(super) fn take(stream: &UnixStream) -> anyhow::Result<Replaced> {
     let mut line = String::new();
     BufReader::with_capacity(1, stream).read_line(&mut line)?;
     match serde_json::from_str(&line).context("it is of a version that cannot be replaced while it runs")? {

@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -27,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     ("portolan", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "explain", "status", "shadow"]),
     ("testkit", &["yaml"]),
+    ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),
 ];
 
 /// The number of scenarios, so that the loss of a file fails.
@@ -140,10 +141,11 @@ fn no_mode_imports_another() {
 }
 
 /// Where the name of a mode may appear in code besides its own folder: the registry, the table of flags and fields, the
-/// modules of the kernel crate with the same name, comparisons with kube-proxy's modes, and the sections of scenario
+/// modules of the kernel crate with the same name, comparisons with kube-proxy's modes, fuzz targets, and the sections of scenario
 /// files.
-const MAY_NAME_MODES: [&str; 6] = [
+const MAY_NAME_MODES: [&str; 7] = [
     "crates/config/",
+    "crates/fuzz/",
     "crates/kernel/",
     "crates/shadow/",
     "crates/testkit/",

@@ -12,7 +12,7 @@ use super::error::AccessError;
 /// Fields that are not listed are ignored, as kubectl ignores them. None of these types is `Debug`: they hold secrets.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-struct Kubeconfig {
+pub(super) struct Kubeconfig {
     clusters: Option<Vec<NamedCluster>>,
     users: Option<Vec<NamedUser>>,
     contexts: Option<Vec<NamedContext>>,
@@ -164,14 +164,14 @@ pub(super) fn read(path: &Path) -> Result<Selected, AccessError> {
     Ok(selected)
 }
 
-fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
     let documents = portolan_yaml::read_all(text);
     // The error has line and field, and never the value, which may be a secret.
     documents.and_then(|it| it.iter().map(Node::read).collect()).map_err(|error| error.to_string())
 }
 
 /// Several documents count as one, in which the first entry of a name wins.
-fn select(documents: Vec<Kubeconfig>, place: &str) -> Result<Selected, AccessError> {
+pub(super) fn select(documents: Vec<Kubeconfig>, place: &str) -> Result<Selected, AccessError> {
     let failed = |field: String, reason: String| AccessError::Field { place: place.to_owned(), field, reason };
     let current = documents.iter().find_map(|it| it.current_context.clone());
     let current = current.ok_or_else(|| failed("current-context".to_owned(), "is not set".to_owned()))?;

@@ -13,6 +13,7 @@ pub(crate) mod error;
 mod events;
 mod exec;
 mod facts;
+pub(crate) mod fuzz;
 mod headers;
 mod kubeconfig;
 mod options;

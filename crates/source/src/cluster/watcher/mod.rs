@@ -3,8 +3,10 @@
 mod answer;
 mod ended;
 mod follow;
+mod fuzz;
 mod list;
 mod stream;
 mod supervisor;
 
+pub(super) use follow::Watcher;
 pub(super) use supervisor::supervise;

@@ -19,13 +19,13 @@ use crate::spec::{Identity, Metadata};
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The state of a watch.
-struct Progress {
-    encoding: Encoding,
-    started: tokio::time::Instant,
-    timeout: Duration,
+pub(super) struct Progress {
+    pub(super) encoding: Encoding,
+    pub(super) started: tokio::time::Instant,
+    pub(super) timeout: Duration,
     /// A server that sends bookmarks is never silent for long.
-    has_bookmarks: bool,
-    has_events: bool,
+    pub(super) has_bookmarks: bool,
+    pub(super) has_events: bool,
 }
 
 impl Watcher {
@@ -127,7 +127,7 @@ impl Watcher {
     }
 
     /// All events that have arrived, in one batch.
-    fn take_batch(&mut self, frames: &mut Frames, progress: &mut Progress) -> Result<(), Ended> {
+    pub(super) fn take_batch(&mut self, frames: &mut Frames, progress: &mut Progress) -> Result<(), Ended> {
         let shared = self.shared.clone();
         let mut facts = shared.facts();
         let now = Instant::now();

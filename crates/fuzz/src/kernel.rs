@@ -1,0 +1,42 @@
+//! What the kernel and its programs print: netlink messages, and the text of `iptables-save`.
+
+use std::sync::LazyLock;
+
+use portolan_dataplane::iptables::fuzz::read_saved;
+use portolan_dataplane::iptables::{Iptables, listing};
+use portolan_dataplane::tables::Key;
+use portolan_dataplane::{Dataplane, Objects};
+use portolan_model::Family;
+use portolan_plan::{Plan, plan};
+use portolan_shadow::{PeerRules, compare};
+
+use crate::cluster::{config, example, packets};
+
+pub(crate) fn nf_tables(bytes: &[u8]) {
+    portolan_kernel::fuzz::decode_nf_tables(bytes);
+}
+
+static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(&example(), &Plan::default(), &config()));
+
+/// Rules of kube-proxy are compared with a plan. Rules of this mode are read, listed, and read again.
+pub(crate) fn iptables_save(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (ipv4, ipv6) = text.split_once("# ip6tables-save").unwrap_or((&text, ""));
+    compare(&PLAN, &PeerRules::from_iptables(ipv4, ipv6));
+    let (mode, objects) = (Iptables::new(14), both(ipv4, ipv6));
+    let listed = listing(&objects);
+    let (ipv4, ipv6) = listed.split_once("# ip6tables-save").expect("both families are listed");
+    let again = both(ipv4, ipv6);
+    // Built-in chains are not listed, and neither are the jumps in them read back.
+    let is_listed = |key: &&Key| !matches!(key, Key::Jump(..)) && !text.contains('\r');
+    assert!(objects.0.keys().filter(is_listed).all(|key| again.0.contains_key(key)), "{listed}");
+    for packet in packets().iter().take(8) {
+        mode.trace(&objects, &PLAN.node, packet);
+    }
+}
+
+fn both(ipv4: &str, ipv6: &str) -> Objects<Iptables> {
+    let mut objects = read_saved(Family::V4, ipv4);
+    objects.0.extend(read_saved(Family::V6, ipv6).0);
+    objects
+}

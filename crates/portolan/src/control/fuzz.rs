@@ -1,0 +1,42 @@
+//! The control socket with any bytes, for the fuzz targets of `portolan-fuzz`. Not behind a Cargo feature, because a feature
+//! would build every crate twice; the linker leaves it out of the program.
+
+use std::os::unix::net::UnixStream;
+
+use portolan_dataplane::mode::ModeView;
+use portolan_dns::environment::variables;
+use portolan_explain::{explain_packet, services};
+use portolan_plan::Plan;
+
+use super::{Answer, Question, replacement};
+
+/// One line of a client, and the answer from a plan. Question and answer survive a second encoding.
+pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
+    _ = serde_json::from_str::<Answer>(line).map(|answer| assert_survives(&answer));
+    let Ok(question) = serde_json::from_str::<Question>(line) else { return };
+    let text = serde_json::to_string(&question).expect("a question can be written");
+    serde_json::from_str::<Question>(&text).expect("a written question can be read");
+    let answer = match &question {
+        Question::Services => Answer::Services(services(plan)),
+        Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
+        Question::Packet(packet) => match packet.packet() {
+            Ok(packet) => {
+                let met = view.trace(plan, &packet);
+                Answer::Packet(Box::new(explain_packet(plan, &packet, &met, "objects")))
+            }
+            Err(mistake) => Answer::Failure(mistake),
+        },
+        Question::Verify | Question::Difference { .. } | Question::Replace => return,
+    };
+    assert_survives(&answer);
+}
+
+fn assert_survives(answer: &Answer) {
+    let text = serde_json::to_string(answer).expect("an answer can be written");
+    serde_json::from_str::<Answer>(&text).expect("a written answer can be read");
+}
+
+/// The new daemon's side of a replacement. Returns how many sockets it has taken.
+pub fn take_sockets(stream: &UnixStream) -> anyhow::Result<usize> {
+    replacement::take(stream).map(|replaced| replaced.sockets.len())
+}
