@@ -140,7 +140,13 @@ fn slices(dice: &mut Dice<'_>, number: u8) -> Slices {
         let port = |(number, protocol)| SlicePort { name: format!("p{number}").into(), protocol, port: target };
         let all = (0..3u8).flat_map(|number| Protocol::ALL.map(|protocol| (number, protocol)));
         let endpoints = dice.several(5, |dice| endpoint(dice, family)).into();
-        Arc::new(Slice { name: format!("s{number}-{index}").into(), family, ports: all.map(port).collect(), endpoints })
+        Arc::new(Slice {
+            name: format!("s{number}-{index}").into(),
+            family,
+            is_for_names_only: false,
+            ports: all.map(port).collect(),
+            endpoints,
+        })
     };
     Slices((0..dice.below(3)).map(|index| slice(index, dice)).collect())
 }
