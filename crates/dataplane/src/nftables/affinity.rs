@@ -13,10 +13,9 @@ use portolan_kernel::nftables::{ChainKind, HookPoint, Verdict};
 use portolan_model::{Family, ServiceName, ServicePortName};
 use portolan_plan::{Frontend, Pool, PortKey, ServicePlan};
 
-use super::chains::base;
 use super::elements::ElementKey;
 use super::fields::Field;
-use super::objects::{Key, Named, Value, regular};
+use super::objects::{Key, Named, Value, base, regular};
 use super::routes::Shape;
 use super::rules::rule;
 use super::sets::{SetName, clients_spec};
@@ -63,7 +62,7 @@ fn learner(service: &ServicePlan, frontend: &Frontend, chain: &Arc<str>) -> Obje
 }
 
 fn recallers(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
-    let set = |pool| recalls(Shape::is_node_port(frontend.address), pool);
+    let set = |pool| SetName::recalls(Shape::is_node_port(frontend.address), pool);
     for pool in POOLS.into_iter().filter(|pool| frontend.routes.use_pool(*pool)) {
         let verdict = Verdict::Jump(recall_name(&service.key, pool));
         objects.push(element(service, frontend, set(pool), verdict));
@@ -73,16 +72,6 @@ fn recallers(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Objec
 fn element(service: &ServicePlan, frontend: &Frontend, set: SetName, verdict: Verdict) -> Object {
     let key = ElementKey::frontend(frontend.address, service.protocol());
     (Key::Element(service.key.family, set, key), Value::Verdict(verdict.into()))
-}
-
-/// The map by which a pool chain finds the Service port's chain.
-pub(super) fn recalls(is_node_port: bool, pool: Pool) -> SetName {
-    match (is_node_port, pool) {
-        (false, Pool::Cluster) => SetName::Recalls,
-        (false, Pool::Local) => SetName::LocalRecalls,
-        (true, Pool::Cluster) => SetName::NodePortRecalls,
-        (true, Pool::Local) => SetName::NodePortLocalRecalls,
-    }
 }
 
 /// Sends a known client to its endpoint.

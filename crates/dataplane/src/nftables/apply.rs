@@ -8,7 +8,7 @@ use portolan_plan::{Plan, ServicePlan};
 
 use super::codec::encode;
 use super::elements::ElementKey;
-use super::former::{Adopted, add_adopted, has_former_clients};
+use super::former::{Adopted, add_adopted, former_clients, has_former_clients};
 use super::objects::{Chain, Key, Value};
 use super::read::read_table;
 use super::sets::SetName;
@@ -119,7 +119,7 @@ impl Program<Nftables> for NftablesKernel {
             return Ok(());
         }
         for family in std::mem::take(&mut self.former) {
-            let mut clients = self.former_clients(family, plan)?;
+            let mut clients = former_clients(&mut self.handle, family, plan)?;
             self.adopted.append(&mut clients);
         }
         Ok(())

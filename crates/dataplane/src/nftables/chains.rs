@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use portolan_kernel::nftables::{ChainKind, Hook, HookPoint};
+use portolan_kernel::nftables::{ChainKind, HookPoint};
 use portolan_model::{Family, IpNet};
 use portolan_plan::{FamilyPlan, NodePortMatch, Reason, Refusal};
 
 use super::Nftables;
 use super::fields::{Field, NODE_PORT, VIP};
-use super::objects::{Chain, Named, regular};
+use super::objects::{Named, base, regular};
 use super::routes::{refusal_name, standing_chains};
 use super::rules::{Rule, RuleBuilder, rule};
 use super::sets::SetName;
@@ -113,8 +113,4 @@ fn counting_chains(family: Family) -> Vec<Named> {
         ("count-input".into(), base(ChainKind::Filter, HookPoint::Input, COUNT_PRIORITY, arriving)),
         (count, regular(directions)),
     ]
-}
-
-pub(super) fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {
-    Chain { hook: Some(Hook { kind, point, priority }), rules }
 }

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use portolan_kernel::nftables::{Batch, ElementData, TimedElement};
+use portolan_kernel::nftables::{Batch, ElementData, Nftables as Handle, TimedElement};
 use portolan_model::Family;
 use portolan_plan::Plan;
 
-use super::TABLE;
 use super::affinity::{clients_map, used_pools};
-use super::apply::NftablesKernel;
 use super::bytes::{Reader, octets};
 use super::codec::decode_endpoint;
 use super::objects::{Key, Value};
+use super::{Nftables, TABLE};
 use crate::{Change, Error, Objects};
-
-use super::Nftables;
 
 /// The map from client, address, protocol and port to the endpoint.
 const FORMER_MAP: &str = "affinity";
@@ -28,22 +25,20 @@ pub(super) fn has_former_clients(objects: &Objects<Nftables>, family: Family) ->
     objects.0.contains_key(&Key::Set(family, FORMER_MAP.into()))
 }
 
-impl NftablesKernel {
-    /// Reads the clients of the former map, sorted by the maps that they belong to by this plan.
-    pub(super) fn former_clients(&mut self, family: Family, plan: &Plan) -> Result<Adopted, Error> {
-        let mut adopted = Adopted::new();
-        let mut known = HashSet::new();
-        for timed in self.handle().timed_elements(family, TABLE, FORMER_MAP)? {
-            for (map, client) in new_places(family, &timed, plan) {
-                if known.insert((map.clone(), client.clone())) {
-                    let mut timed = timed.clone();
-                    timed.element.key = client;
-                    adopted.entry((family, map)).or_default().push(timed);
-                }
+/// Reads the clients of the former map, sorted by the maps that they belong to by this plan.
+pub(super) fn former_clients(handle: &mut Handle, family: Family, plan: &Plan) -> Result<Adopted, Error> {
+    let mut adopted = Adopted::new();
+    let mut known = HashSet::new();
+    for timed in handle.timed_elements(family, TABLE, FORMER_MAP)? {
+        for (map, client) in new_places(family, &timed, plan) {
+            if known.insert((map.clone(), client.clone())) {
+                let mut timed = timed.clone();
+                timed.element.key = client;
+                adopted.entry((family, map)).or_default().push(timed);
             }
         }
-        Ok(adopted)
     }
+    Ok(adopted)
 }
 
 /// The maps that an entry belongs to, each with its new key. A client may have come to several addresses of a Service.

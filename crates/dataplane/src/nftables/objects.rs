@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_kernel::nftables::{Hook, SetSpec, Verdict};
+use portolan_kernel::nftables::{ChainKind, Hook, HookPoint, SetSpec, Verdict};
 use portolan_model::Family;
 
 use super::dispatch_key::DispatchKey;
@@ -70,6 +70,11 @@ pub(super) fn regular(rules: Vec<Rule>) -> Chain {
     Chain { hook: None, rules }
 }
 
+/// A chain that the kernel runs at a hook.
+pub(super) fn base(kind: ChainKind, point: HookPoint, priority: i32, rules: Vec<Rule>) -> Chain {
+    Chain { hook: Some(Hook { kind, point, priority }), rules }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -121,7 +126,6 @@ pub(super) fn verdict_text(verdict: &Verdict) -> String {
 
 /// The line by which `nft list` shows a hook. It names the priorities that have names at that hook.
 pub(super) fn hook_text(hook: &Hook) -> String {
-    use portolan_kernel::nftables::HookPoint;
     let kind = format!("{:?}", hook.kind).to_lowercase();
     let point = format!("{:?}", hook.point).to_lowercase();
     let priority = match (hook.point, hook.priority) {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use portolan_model::Family;
 use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
 
-use super::affinity::recalls;
 use super::dispatch_key::{DispatchKey, Flags};
 use super::fields::{Draw, Field, NODE_PORT, VIP};
 use super::objects::{Named, regular};
@@ -182,7 +181,7 @@ fn pool_rules(family: Family, flags: Flags, pool: Pool, slots: u32) -> Vec<Rule>
         true => (NODE_PORT, SetName::NodePortEndpoints),
         false => (VIP, SetName::Endpoints),
     };
-    let recall = || rule(family).verdict_map(fields, recalls(flags.is_node_port, pool));
+    let recall = || rule(family).verdict_map(fields, SetName::recalls(flags.is_node_port, pool));
     let mut rules: Vec<Rule> = flags.remembers_clients.then(recall).into_iter().collect();
     rules.push(rule(family).translate(fields, Some(Draw { slots, offset }), set.name()));
     rules.push(rule(family).drop());

@@ -2,6 +2,7 @@
 
 use portolan_kernel::nftables::{SetData, SetSpec};
 use portolan_model::Family;
+use portolan_plan::Pool;
 
 use super::dispatch_key::{DISPATCH_KEY, PADDED_DISPATCH_KEY};
 use super::fields::{ENDPOINT, Field, join, kinds, note};
@@ -81,6 +82,16 @@ impl SetName {
 
     /// The sets that count, in the order of [`crate::traffic::Usage`].
     pub(super) const COUNTED: [Self; 3] = [Self::Connections, Self::Requests, Self::Replies];
+
+    /// The map by which a pool chain finds the chain of a Service port with session affinity.
+    pub(super) fn recalls(is_node_port: bool, pool: Pool) -> Self {
+        match (is_node_port, pool) {
+            (false, Pool::Cluster) => Self::Recalls,
+            (false, Pool::Local) => Self::LocalRecalls,
+            (true, Pool::Cluster) => Self::NodePortRecalls,
+            (true, Pool::Local) => Self::NodePortLocalRecalls,
+        }
+    }
 
     pub fn name(self) -> &'static str {
         match self {

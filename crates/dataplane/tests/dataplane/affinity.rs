@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use portolan_dataplane::nftables::{Nftables, NftablesKernel};
@@ -16,6 +15,8 @@ use portolan_model::{
 };
 use portolan_plan::{Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Outcome, Protocol as WireProtocol, Source, topology};
+
+use crate::poll::until;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 const LONG: u32 = 10_800;
@@ -126,7 +127,9 @@ fn affinity_ends_with_its_timeout() {
     let client = Ipv4Addr::new(192, 0, 2, 1);
     let first = stage.endpoint(client, CLUSTER_IP);
     let comes_again = |_| {
-        thread::sleep(Duration::from_millis(1100));
+        let map = ["nft", "list", "map", "ip", "portolan", "affinity/default/web/tcp/http"];
+        let clients = || stage.lab.host(topology::NODE).command(&map).unwrap();
+        until("the entry has expired", || !clients().contains("192.0.2.1"));
         stage.endpoint(client, CLUSTER_IP) != first
     };
     // The chance that all of twelve draws of four endpoints are the same is 1 in 16 million.

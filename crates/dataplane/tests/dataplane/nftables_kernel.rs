@@ -163,7 +163,7 @@ fn a_new_address_of_the_node_costs_one_element() {
     let first = plan(&snapshot, &Plan::default(), &config);
     let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
     reconciler.sync(&first, Trust::Memory).unwrap();
-    let interface_addresses = ["192.168.60.1".parse().unwrap(), "172.17.0.1".parse().unwrap()].into();
+    let interface_addresses = ["192.168.50.1", "192.168.60.1", "172.17.0.1"].map(|it| it.parse().unwrap()).into();
     snapshot.node = Arc::new(Node { interface_addresses, ..(*snapshot.node).clone() });
     let second = plan(&snapshot, &first, &config);
     let report = reconciler.sync(&second, Trust::Memory).unwrap();

@@ -8,6 +8,7 @@ use portolan_model::Family;
 
 use super::batch::{header, protocol_header};
 use super::element::{Bound, Element, join_ranges};
+use super::timed::TimedElement;
 use super::uapi::{self, message};
 use super::{Expression, Hook, Nftables, SetSpec, TableFamily};
 use crate::error::{Error, Result};
@@ -116,6 +117,14 @@ impl Nftables {
         let elements = members(&dump).filter_map(Element::read);
         hand_over(elements, spec.has_simple_ranges(), each);
         Ok(())
+    }
+
+    /// The elements of a set that end by themselves; none if there is no such set. Some may be missing if packets change the
+    /// set in the meantime.
+    pub fn timed_elements(&mut self, family: Family, table: &str, set: &str) -> Result<Vec<TimedElement>> {
+        let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
+        let dump = self.dump_elements(family, table, set, &attempted, Interruption::Accept)?;
+        Ok(members(&dump.unwrap_or_default()).filter_map(TimedElement::read).collect())
     }
 
     /// Hands every element of those sets to `each`, with the place of its set in the list. All are read at one moment,

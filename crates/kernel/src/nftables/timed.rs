@@ -2,14 +2,9 @@
 
 use std::borrow::Borrow;
 
-use portolan_model::Family;
-
-use super::Nftables;
 use super::element::Element;
-use super::read::members;
 use super::uapi::{LIST_ELEMENT, element as attribute};
-use crate::error::Result;
-use crate::netlink::{Attributes, Interruption, MessageWriter};
+use crate::netlink::{Attributes, MessageWriter};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TimedElement {
@@ -33,20 +28,10 @@ impl TimedElement {
         });
     }
 
-    fn read(member: Attributes<'_>) -> Option<Self> {
+    pub(super) fn read(member: Attributes<'_>) -> Option<Self> {
         let number = |kind| member.first(kind).and_then(|it| it.number_64());
         let (timeout_milliseconds, left_milliseconds) = (number(attribute::TIMEOUT)?, number(attribute::EXPIRATION)?);
         let (element, _) = Element::read(member)?;
         Some(Self { element, timeout_milliseconds, left_milliseconds })
-    }
-}
-
-impl Nftables {
-    /// The elements of a set that end by themselves; none if there is no such set. Some may be missing if packets change the
-    /// set in the meantime.
-    pub fn timed_elements(&mut self, family: Family, table: &str, set: &str) -> Result<Vec<TimedElement>> {
-        let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
-        let dump = self.dump_elements(family, table, set, &attempted, Interruption::Accept)?;
-        Ok(members(&dump.unwrap_or_default()).filter_map(TimedElement::read).collect())
     }
 }
