@@ -10,6 +10,7 @@ use crate::poll::until;
 
 /// Time between two changes of endpoints, shorter than a sync takes.
 const CHURN_EVERY: Duration = Duration::from_millis(20);
+const CHURN_EVERY_IN_VM: Duration = Duration::from_millis(200);
 
 /// A foreign command that damages what a mode has programmed, and a command whose output shows whether it is repaired.
 pub(crate) struct Damage<'a> {
@@ -20,7 +21,13 @@ pub(crate) struct Damage<'a> {
 
 /// How often each damage is repeated: `REPAIRS=50` for the table in `docs/benchmarks.md`.
 fn rounds() -> usize {
-    std::env::var("REPAIRS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
+    let usual = if is_in_vm() { 1 } else { 3 };
+    std::env::var("REPAIRS").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)
+}
+
+/// Emulation makes everything slow.
+fn is_in_vm() -> bool {
+    std::env::var_os("IN_TEST_VM").is_some()
 }
 
 /// Repeats the damage under churn, and returns the longest time until it was repaired.
@@ -59,10 +66,11 @@ pub(crate) fn under_churn(node: &Node, work: impl FnOnce()) {
 }
 
 fn churn(node: &Node, over: &Receiver<()>) {
+    let pause = if is_in_vm() { CHURN_EVERY_IN_VM } else { CHURN_EVERY };
     for round in (1..=200u8).cycle() {
         let endpoint = format!("10.244.3.{round}");
         node.write("churn.yaml", &service("churn", "10.96.0.81", "type: ClusterIP", &[&endpoint, "10.244.1.3"]));
-        if over.recv_timeout(CHURN_EVERY) == Err(RecvTimeoutError::Disconnected) {
+        if over.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
     }

@@ -86,6 +86,7 @@ fn check_firewall(node: &Node) {
 
 #[test]
 fn the_daemon_answers_and_repairs_in_ipvs_mode() {
+    let _alone = lab();
     let mut node = Node::new();
     node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
     write_service(&node, "");
