@@ -2,6 +2,7 @@
 //!
 //! A rule with an unsupported word ends in an error once all its other words match, never in a guess.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -72,14 +73,14 @@ impl RuleBook {
     }
 
     fn act(&self, at: &At<'_>, rule: &Rule, mut branch: Branch, lists: Lists<'_>) {
-        if rule.unknown.is_some() {
+        if rule.unknown.is_some() || at.is_exhausted(lists.next.len()) {
             branch.stopped_by = branch.path.last().cloned();
             return lists.ended.push((branch, Verdict::Unknown));
         }
         match &rule.action {
             Action::None => lists.next.push(branch),
-            Action::Jump(chain) => lists.next.extend(self.run_chain(at, chain, branch, lists.ended)),
-            Action::Goto(chain) => lists.returned.extend(self.run_chain(at, chain, branch, lists.ended)),
+            Action::Jump(chain) => lists.next.extend(self.run_chain(&at.below(), chain, branch, lists.ended)),
+            Action::Goto(chain) => lists.returned.extend(self.run_chain(&at.below(), chain, branch, lists.ended)),
             Action::Return => lists.returned.push(branch),
             Action::Mark { value, mask } => {
                 branch.mark = (branch.mark & !mask) ^ value;
@@ -94,9 +95,30 @@ impl RuleBook {
     }
 }
 
+/// The kernel refuses chains in a circle, but a text may have them, and random branches and jumps can multiply without one.
+/// Beyond these limits the fate of a packet is unknown.
+const DEEPEST: usize = 64;
+const MOST_BRANCHES: usize = 64;
+const MOST_MATCHES: usize = 200_000;
+
 struct At<'a> {
     table: &'a str,
     site: &'a Site<'a>,
+    depth: usize,
+    /// How many more rules may match.
+    left: &'a Cell<usize>,
+}
+
+impl<'a> At<'a> {
+    fn below(&self) -> At<'a> {
+        At { depth: self.depth + 1, ..*self }
+    }
+
+    fn is_exhausted(&self, branches: usize) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left == 0 || self.depth > DEEPEST || branches > MOST_BRANCHES
+    }
 }
 
 /// Where a branch continues after a rule: at the next rule, in the calling chain, or nowhere.
@@ -160,7 +182,8 @@ impl Rules for RuleBook {
 
     fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
         let mut ended = Vec::new();
-        let returned = self.run_chain(&At { table: &chain.table, site }, &chain.name, branch, &mut ended);
+        let at = At { table: &chain.table, site, depth: 0, left: &Cell::new(MOST_MATCHES) };
+        let returned = self.run_chain(&at, &chain.name, branch, &mut ended);
         ended.extend(returned.into_iter().map(|branch| (branch, Verdict::Continue)));
         ended
     }

@@ -48,7 +48,7 @@ pub struct Destination {
 
 impl Destination {
     pub fn connections(&self) -> u32 {
-        self.active_connections + self.inactive_connections
+        self.active_connections.saturating_add(self.inactive_connections)
     }
 }
 
