@@ -18,6 +18,7 @@ mod codec;
 mod counts;
 mod dispatch_key;
 mod elements;
+mod endpoints;
 mod fields;
 mod former;
 mod kinds;

@@ -30,7 +30,7 @@ impl Mode for NftablesMode {
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
-        let reconciler = Reconciler::new(dataplane(settings), NftablesKernel::open()?);
+        let reconciler = Reconciler::new(dataplane(settings), NftablesKernel::open()?.with_quick_start());
         Ok(Box::new(ActiveNftables { reconciler, settings: settings.clone() }))
     }
 

@@ -7,6 +7,7 @@ mod histories;
 mod history;
 mod iptables_kernel;
 mod nftables_kernel;
+mod nftables_restart;
 mod play;
 #[path = "../../../portolan/tests/daemon/poll.rs"]
 mod poll;

@@ -16,10 +16,11 @@ const STRICT_FOR: Duration = Duration::from_millis(100);
 pub struct Nftables {
     pub(super) socket: Socket,
     acknowledge_all: bool,
+    pub(super) hides_counts: bool,
     pub(super) strict_for: Duration,
 }
 
-/// Options for tests: lose replies, or insist longer on an interval without commits.
+/// Options for tests: lose replies, insist longer on an interval without commits, or behave as on an older kernel.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
@@ -27,6 +28,8 @@ pub struct Options {
     pub strict_for: Option<Duration>,
     /// Request an acknowledgement of every operation instead of only the last.
     pub acknowledge_all: bool,
+    /// Behave as on a kernel that does not give the number of elements of a set.
+    pub hides_counts: bool,
 }
 
 impl Nftables {
@@ -41,7 +44,8 @@ impl Nftables {
             socket.set_receive_buffer(bytes)?;
         }
         let strict_for = options.strict_for.unwrap_or(STRICT_FOR);
-        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, strict_for })
+        let Options { acknowledge_all, hides_counts, .. } = options;
+        Ok(Nftables { socket, acknowledge_all, hides_counts, strict_for })
     }
 
     /// The port id of our commits in notifications.

@@ -9,5 +9,6 @@ mod elements;
 mod expressions;
 mod expressions_ipv6;
 mod ipset;
+mod lookup;
 mod malformed;
 mod monitor;
