@@ -28,6 +28,7 @@ mod mode;
 mod objects;
 mod read;
 mod render;
+mod requirements;
 mod routes;
 mod rules;
 mod sets;

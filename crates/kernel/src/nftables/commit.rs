@@ -84,6 +84,16 @@ impl Nftables {
         answers.outcome(messages.bytes(), messages.count() - 2, attempted)
     }
 
+    /// Has the kernel check the batch without committing it: it aborts a batch that has no end.
+    pub fn check(&mut self, batch: Batch) -> Result<()> {
+        let attempted = format!("a trial of {} operations", batch.message_count());
+        let mut messages = batch.without_end();
+        self.socket.discard_received()?;
+        let first = self.socket.send(&mut messages, &attempted)?;
+        let answers = self.receive_answers(first, messages.count(), &attempted)?;
+        answers.outcome(messages.bytes(), messages.count() - 1, attempted)
+    }
+
     /// Returns when a commit in progress, if any, is complete: batches are serialized, and an empty one does nothing
     /// else.
     pub(super) fn wait_for_commits(&mut self) -> Result<()> {
