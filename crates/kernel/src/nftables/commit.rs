@@ -84,7 +84,8 @@ impl Nftables {
         answers.outcome(messages.bytes(), messages.count() - 2, attempted)
     }
 
-    /// Has the kernel check the batch without committing it: it aborts a batch that has no end.
+    /// Has the kernel check the batch without committing it: it aborts a batch that has no end. In a new table it checks
+    /// each operation, but not which hooks an expression may be used in (Linux 6.18).
     pub fn check(&mut self, batch: Batch) -> Result<()> {
         let attempted = format!("a trial of {} operations", batch.message_count());
         let mut messages = batch.without_end();

@@ -12,3 +12,4 @@ mod ipset;
 mod lookup;
 mod malformed;
 mod monitor;
+mod trial;
