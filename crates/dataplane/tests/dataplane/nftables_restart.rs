@@ -15,14 +15,18 @@ use crate::world::{everything, slices};
 
 type Daemon = Reconciler<Nftables, NftablesKernel>;
 
+fn kernel() -> NftablesKernel {
+    NftablesKernel::open().expect("the tables can be opened")
+}
+
 fn daemon(kernel: NftablesKernel) -> Daemon {
     Reconciler::new(Nftables::new(14), kernel.with_quick_start())
 }
 
 /// A new process on the tables of this namespace.
 fn start(plan: &Plan) -> (Daemon, SyncReport) {
-    let mut daemon = daemon(NftablesKernel::open().unwrap());
-    let report = daemon.sync(plan, Trust::Memory).unwrap();
+    let mut daemon = daemon(kernel());
+    let report = daemon.sync(plan, Trust::Memory).expect("the plan can be written");
     (daemon, report)
 }
 
@@ -39,7 +43,7 @@ fn programmed() -> Plan {
 }
 
 fn assert_holds(plan: &Plan, situation: &str) {
-    let difference = verify(&Nftables::new(14), &mut NftablesKernel::open().unwrap(), plan).unwrap();
+    let difference = verify(&Nftables::new(14), &mut kernel(), plan).expect("the tables can be read");
     assert!(difference.is_empty(), "{situation}: {difference}");
 }
 
@@ -138,7 +142,8 @@ fn commits_to_other_tables_cause_no_dump() {
 /// Linux 6.12 and older: only a dump can show that there are no other elements.
 fn on_an_older_kernel() -> NftablesKernel {
     let options = Options { hides_counts: true, ..Options::default() };
-    NftablesKernel::with(Handle::open_with(options).unwrap()).unwrap()
+    let handle = Handle::open_with(options).expect("the tables can be opened");
+    NftablesKernel::with(handle).expect("the tables can be opened")
 }
 
 #[test]
