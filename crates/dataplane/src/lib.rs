@@ -22,6 +22,7 @@ pub mod peers;
 mod place;
 mod reconcile;
 mod report;
+pub mod requirements;
 pub mod tables;
 pub mod traffic;
 pub mod userspace;

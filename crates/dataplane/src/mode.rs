@@ -13,6 +13,7 @@ pub use crate::drift::WatchForeignChanges;
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
 use crate::report::{SyncReport, Trust};
+use crate::requirements::Feature;
 use crate::tables::RuleTally;
 use crate::traffic::{Pair, ReadTraffic, Usage};
 use crate::{Error, Listeners};
@@ -31,6 +32,9 @@ pub trait Mode: Sync {
     fn missing(&self) -> Option<String> {
         None
     }
+
+    /// What the mode uses of the kernel that not every release has, the oldest first.
+    fn features(&self) -> &'static [Feature];
 
     /// Kernel modules that are not on every machine, besides nf_tables and conntrack.
     fn kernel_modules(&self) -> &'static [&'static str] {

@@ -46,6 +46,11 @@ impl Error {
         matches!(self, Error::Refused { .. }) && self.errno().is_some_and(|errno| lacks.contains(&errno))
     }
 
+    /// The same, or because it does not know a flag or an attribute.
+    pub fn is_unsupported_or_invalid(&self) -> bool {
+        self.is_unsupported() || self.is_unknown_message()
+    }
+
     /// The kernel refused because it does not know the kind of message.
     pub fn is_unknown_message(&self) -> bool {
         matches!(self, Error::Refused { .. }) && matches!(self.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))

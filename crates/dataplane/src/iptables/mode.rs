@@ -9,10 +9,13 @@ use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPT
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place, RemovalError, Report};
+use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally, ServiceChains};
 use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
 use crate::view::View;
 use crate::{Difference, Error, Listeners, ModeSettings, Reconciler, SyncReport, Trust};
+
+const FEATURES: &[Feature] = &[requirements::NETLINK, requirements::NAT_OF_BOTH];
 
 pub static MODE: IptablesMode = IptablesMode;
 
@@ -21,6 +24,10 @@ pub struct IptablesMode;
 impl Mode for IptablesMode {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn features(&self) -> &'static [Feature] {
+        FEATURES
     }
 
     fn missing(&self) -> Option<String> {

@@ -13,10 +13,21 @@ use super::{DEVICE, Ipvs, IpvsKernel, IpvsSettings, NAME, chains, listing, prepa
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place};
+use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally};
 use crate::traffic::{NoCounters, ReadTraffic};
 use crate::view::View;
 use crate::{Difference, Error, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
+
+const FEATURES: &[Feature] = &[
+    requirements::NETLINK,
+    requirements::NAT_OF_BOTH,
+    Feature {
+        since: (5, 9),
+        what: "reuse of a client's port without a delay",
+        without: Some("a connection from a port that was used before may reach an endpoint that was removed"),
+    },
+];
 
 pub static MODE: IpvsMode = IpvsMode;
 
@@ -27,6 +38,10 @@ const DRAIN_TIMEOUT: &str = "ipvs-drain-timeout";
 impl Mode for IpvsMode {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn features(&self) -> &'static [Feature] {
+        FEATURES
     }
 
     fn missing(&self) -> Option<String> {

@@ -8,6 +8,7 @@ use portolan_kernel::sysctl;
 
 use super::DEFAULT_SCHEDULER;
 use crate::Error;
+use crate::requirements::version;
 
 /// Every scheduler that a kernel can have, each in its own module.
 const SCHEDULERS: [&str; 14] =
@@ -57,9 +58,7 @@ pub fn prepare(settings: &IpvsSettings) -> Result<(), Error> {
 
 /// From Linux 4.1 to 5.8, a client that soon reuses a port waits for a second.
 fn has_slow_reuse(release: &str) -> bool {
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    ((4, 1)..(5, 9)).contains(&version)
+    ((4, 1)..(5, 9)).contains(&version(release))
 }
 
 /// The schedulers that this kernel offers. Fails unless the wanted one is among them.

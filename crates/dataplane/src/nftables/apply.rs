@@ -7,10 +7,10 @@ use portolan_model::Family;
 use portolan_plan::{Plan, ServicePlan};
 
 use super::codec::encode;
-use super::elements::ElementKey;
+use super::endpoints::Proof;
 use super::former::{Adopted, add_adopted, former_clients, has_former_clients};
-use super::objects::{Chain, Key, Value};
-use super::read::read_table;
+use super::objects::{Chain, Key, Value, first_element};
+use super::read::{Reading, read_table};
 use super::sets::SetName;
 use super::{Nftables, TABLE};
 use crate::families::Families;
@@ -31,6 +31,8 @@ pub struct NftablesKernel {
     former: Vec<Family>,
     adopted: Adopted,
     adopts: bool,
+    /// How the next read is done, and what the last one had to dump.
+    reading: Reading,
     /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
     pub(super) can_destroy: bool,
 }
@@ -38,7 +40,11 @@ pub struct NftablesKernel {
 impl NftablesKernel {
     /// Opens the table of the network namespace that the calling thread is in. Fails if it must not be read.
     pub fn open() -> Result<Self, Error> {
-        let mut handle = Handle::open()?;
+        Self::with(Handle::open()?)
+    }
+
+    /// The table as this handle sees it.
+    pub fn with(mut handle: Handle) -> Result<Self, Error> {
         let generation = handle.generation()?;
         Ok(Self {
             handle,
@@ -48,6 +54,7 @@ impl NftablesKernel {
             former: Vec::new(),
             adopted: Adopted::new(),
             adopts: true,
+            reading: Reading { proof: Proof::Complete, dumped: Vec::new() },
             can_destroy: true,
         })
     }
@@ -58,9 +65,20 @@ impl NftablesKernel {
         self.can_destroy = false;
     }
 
+    /// The first read takes no longer on a kernel that does not count elements: see `endpoints`.
+    pub fn with_quick_start(mut self) -> Self {
+        self.reading.proof = Proof::IfCounted;
+        self
+    }
+
     /// The sender that notifications of our own changes carry.
     pub fn port_id(&self) -> u32 {
         self.handle.port_id()
+    }
+
+    /// The maps of endpoints that the last read had to dump: none if they are as this mode writes them.
+    pub fn dumped(&self) -> &[SetName] {
+        &self.reading.dumped
     }
 }
 
@@ -73,6 +91,7 @@ impl Observe<Nftables> for NftablesKernel {
             self.generation = self.handle.generation()?;
             let objects = self.read_parts()?;
             if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
+                self.reading.proof = Proof::Complete;
                 return Ok(objects);
             }
             attempt += 1;
@@ -135,9 +154,10 @@ impl NftablesKernel {
         let mut objects = Objects::new();
         self.replaced.clear();
         self.former.clear();
+        self.reading.dumped.clear();
         for family in self.families.served() {
             let mut of_family = Objects::new();
-            match read_table(&mut self.handle, family, &mut of_family)? {
+            match read_table(&mut self.handle, family, &mut self.reading, &mut of_family)? {
                 true => {
                     self.former.extend(has_former_clients(&of_family, family).then_some(family));
                     objects.0.append(&mut of_family.0);
@@ -271,9 +291,4 @@ fn elements(
             write(batch, family, set, &mut encoded);
         }
     }
-}
-
-fn first_element(family: Family, set: SetName) -> Key {
-    let least = ElementKey::Frontend(std::net::Ipv4Addr::UNSPECIFIED.into(), 0, portolan_model::Protocol::Tcp);
-    Key::Element(family, set, least)
 }

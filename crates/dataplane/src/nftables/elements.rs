@@ -55,6 +55,15 @@ impl ElementKey {
         }
     }
 
+    /// The key of a place in a pool of the frontend that this is the key of.
+    pub(super) fn slot_of_frontend(&self, slot: u32) -> Option<Self> {
+        match self {
+            Self::Frontend(address, port, protocol) => Some(Self::Slot(*address, *port, *protocol, slot)),
+            Self::NodePort(port, protocol) => Some(Self::NodePortSlot(*port, *protocol, slot)),
+            _ => None,
+        }
+    }
+
     /// The kernel's bytes, with those of the last key where the element is a range.
     pub(super) fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
         let key = Bytes::default();

@@ -6,11 +6,12 @@ use portolan_kernel::nftables::{ForeignChange, Monitor};
 use portolan_plan::Plan;
 
 use super::leftovers::ProxyTable;
-use super::{NAME, Nftables, NftablesKernel, TABLE, listing};
+use super::{NAME, Nftables, NftablesKernel, TABLE, listing, requirements};
 use crate::drift::WATCH_INTERVAL;
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::{Owned, Place};
+use crate::requirements::Feature;
 use crate::traffic::{CountTraffic, Counts, ForgetCounts, Pair, ReadTraffic, Traffic, TrafficSample, Usage};
 use crate::view::View;
 use crate::{Error, Listeners, ModeSettings, Reconciler};
@@ -24,13 +25,21 @@ impl Mode for NftablesMode {
         NAME
     }
 
+    fn missing(&self) -> Option<String> {
+        requirements::refused()
+    }
+
+    fn features(&self) -> &'static [Feature] {
+        requirements::FEATURES
+    }
+
     fn describe(&self, settings: &ModeSettings) -> String {
         let ModeSettings { masquerade_bit, traffic_counters, .. } = settings;
         format!("masquerade_bit: {masquerade_bit}, traffic_counters: {traffic_counters}")
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
-        let reconciler = Reconciler::new(dataplane(settings), NftablesKernel::open()?);
+        let reconciler = Reconciler::new(dataplane(settings), NftablesKernel::open()?.with_quick_start());
         Ok(Box::new(ActiveNftables { reconciler, settings: settings.clone() }))
     }
 

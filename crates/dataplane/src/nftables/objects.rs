@@ -1,11 +1,11 @@
 //! The kernel objects of this mode: sets, chains with their rules, and elements.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{ChainKind, Hook, HookPoint, SetSpec, Verdict};
-use portolan_model::Family;
+use portolan_model::{Family, Protocol};
 
 use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
@@ -26,6 +26,12 @@ impl Key {
             Self::Set(family, _) | Self::Chain(family, _) | Self::Element(family, ..) => *family,
         }
     }
+}
+
+/// Not after any element of the set.
+pub(super) fn first_element(family: Family, set: SetName) -> Key {
+    let least = ElementKey::Frontend(Ipv4Addr::UNSPECIFIED.into(), 0, Protocol::Tcp);
+    Key::Element(family, set, least)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use portolan_model::Family;
 
 use super::affinity::is_clients_map;
 use super::codec::decode;
+use super::endpoints::{Proof, is_of_endpoints, read_endpoints};
 use super::objects::{Chain, Key, Value};
 use super::rules::Rule;
 use super::sets::{SetName, clients_spec, is_layout};
@@ -17,24 +18,55 @@ use crate::{Error, Objects};
 /// Sets that belong to one rule have such names; they come and go with the rule.
 const ANONYMOUS: &str = "__";
 
+/// How a table is read.
+pub(super) struct Reading {
+    pub(super) proof: Proof,
+    /// The maps of endpoints that had to be dumped.
+    pub(super) dumped: Vec<SetName>,
+}
+
 /// Adds the table of one family; false if its sets have another layout than ours.
-pub(super) fn read_table(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<bool, Error> {
+pub(super) fn read_table(
+    handle: &mut Handle,
+    family: Family,
+    reading: &mut Reading,
+    objects: &mut Objects<Nftables>,
+) -> Result<bool, Error> {
     read_chains(handle, family, objects)?;
-    let mut is_ours = true;
+    let mut found = Vec::new();
     for (name, spec) in handle.sets(family, TABLE)? {
         if name.starts_with(ANONYMOUS) {
             continue;
         }
         let known = SetName::from_name(&name);
         let wanted = known.map(|set| set.spec(family)).or_else(|| is_clients_map(&name).then(|| clients_spec(family)));
-        is_ours &= wanted.as_ref().is_none_or(|wanted| is_layout(wanted, &spec));
+        if wanted.as_ref().is_some_and(|wanted| !is_layout(wanted, &spec)) {
+            return Ok(false);
+        }
         let spec = wanted.unwrap_or(spec);
         objects.0.insert(Key::Set(family, name.into()), Value::Set(Arc::new(spec)));
-        if let Some(set) = known.filter(|set| is_ours && !set.is_counted()) {
-            read_elements(handle, family, set, objects)?;
-        }
+        found.extend(known.filter(|set| !set.is_counted()));
     }
-    Ok(is_ours)
+    // The maps of frontends sort before those of endpoints, whose keys follow from them.
+    found.sort_unstable();
+    found.into_iter().try_for_each(|set| read_set(handle, family, set, reading, objects))?;
+    Ok(true)
+}
+
+fn read_set(
+    handle: &mut Handle,
+    family: Family,
+    set: SetName,
+    reading: &mut Reading,
+    objects: &mut Objects<Nftables>,
+) -> Result<(), Error> {
+    if is_of_endpoints(set) {
+        if read_endpoints(handle, family, set, reading.proof, objects)? {
+            return Ok(());
+        }
+        reading.dumped.push(set);
+    }
+    read_elements(handle, family, set, objects)
 }
 
 fn read_chains(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<(), Error> {

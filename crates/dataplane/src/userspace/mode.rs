@@ -10,10 +10,13 @@ use super::{Counters, Listeners, NAME, RelayLimits, Userspace, UserspaceKernel, 
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::Owned;
+use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally};
 use crate::traffic::{ForgetCounts, ReadTraffic, Relayed, ServiceTraffic, TrafficSample, Usage, bytes};
 use crate::view::View;
 use crate::{Error, ModeSettings, Reconciler};
+
+const FEATURES: &[Feature] = &[requirements::NETLINK, requirements::NAT_OF_BOTH];
 
 pub static MODE: UserspaceMode = UserspaceMode;
 
@@ -28,6 +31,10 @@ const TCP_HALF_CLOSED_TIMEOUT: &str = "conntrack.tcpCloseWaitTimeout";
 impl Mode for UserspaceMode {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn features(&self) -> &'static [Feature] {
+        FEATURES
     }
 
     fn missing(&self) -> Option<String> {

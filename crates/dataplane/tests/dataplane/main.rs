@@ -6,7 +6,9 @@ mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
 mod iptables_kernel;
+mod kernels;
 mod nftables_kernel;
+mod nftables_restart;
 mod play;
 #[path = "../../../portolan/tests/daemon/poll.rs"]
 mod poll;

@@ -239,9 +239,15 @@ impl Batch {
 
     /// Closes the batch. Only the last operation is acknowledged, because thousands of acknowledgements would
     /// overflow the receive queue; the closing message itself is acknowledged only since Linux 6.10.
-    pub(super) fn close(mut self) -> MessageWriter {
+    pub(super) fn close(self) -> MessageWriter {
+        let mut writer = self.without_end();
+        writer.message(frame(message::BATCH_END), &FRAME_HEADER, |_| {});
+        writer
+    }
+
+    /// The same without the message that makes the kernel commit.
+    pub(super) fn without_end(mut self) -> MessageWriter {
         self.writer.add_flags_to_last(flags::ACKNOWLEDGE);
-        self.writer.message(frame(message::BATCH_END), &FRAME_HEADER, |_| {});
         self.writer
     }
 

@@ -16,10 +16,11 @@ const STRICT_FOR: Duration = Duration::from_millis(100);
 pub struct Nftables {
     pub(super) socket: Socket,
     acknowledge_all: bool,
+    pub(super) hides_counts: bool,
     pub(super) strict_for: Duration,
 }
 
-/// Options for tests: lose replies, or insist longer on an interval without commits.
+/// Options for tests: lose replies, insist longer on an interval without commits, or behave as on an older kernel.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
@@ -27,6 +28,8 @@ pub struct Options {
     pub strict_for: Option<Duration>,
     /// Request an acknowledgement of every operation instead of only the last.
     pub acknowledge_all: bool,
+    /// Behave as on a kernel that does not give the number of elements of a set.
+    pub hides_counts: bool,
 }
 
 impl Nftables {
@@ -41,7 +44,8 @@ impl Nftables {
             socket.set_receive_buffer(bytes)?;
         }
         let strict_for = options.strict_for.unwrap_or(STRICT_FOR);
-        Ok(Nftables { socket, acknowledge_all: options.acknowledge_all, strict_for })
+        let Options { acknowledge_all, hides_counts, .. } = options;
+        Ok(Nftables { socket, acknowledge_all, hides_counts, strict_for })
     }
 
     /// The port id of our commits in notifications.
@@ -78,6 +82,17 @@ impl Nftables {
         let first = self.socket.send(&mut messages, &attempted)?;
         let answers = self.receive_answers(first, messages.count(), &attempted)?;
         answers.outcome(messages.bytes(), messages.count() - 2, attempted)
+    }
+
+    /// Has the kernel check the batch without committing it: it aborts a batch that has no end. In a new table it checks
+    /// each operation, but not which hooks an expression may be used in (Linux 6.18).
+    pub fn check(&mut self, batch: Batch) -> Result<()> {
+        let attempted = format!("a trial of {} operations", batch.message_count());
+        let mut messages = batch.without_end();
+        self.socket.discard_received()?;
+        let first = self.socket.send(&mut messages, &attempted)?;
+        let answers = self.receive_answers(first, messages.count(), &attempted)?;
+        answers.outcome(messages.bytes(), messages.count() - 1, attempted)
     }
 
     /// Returns when a commit in progress, if any, is complete: batches are serialized, and an empty one does nothing

@@ -105,7 +105,7 @@ impl Nftables {
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
         let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
         let found = self.read_consistent(&attempted, |nftables, interruption| {
-            let Some(spec) = nftables.set(family, table, set)? else {
+            let Some((spec, _)) = nftables.set_attributes(family, table, set)? else {
                 return Ok(Some(None));
             };
             let dump = nftables.dump_elements(family, table, set, &attempted, interruption)?;
@@ -151,22 +151,6 @@ impl Nftables {
             members(dump).filter_map(Element::read_catch_all).for_each(|element| each(index, element));
         }
         Ok(())
-    }
-
-    /// The specification of one set.
-    fn set(&mut self, family: Family, table: &str, set: &str) -> Result<Option<SetSpec>> {
-        let attempted = format!("reading set {set} of table {} {table}", family.nft_name());
-        let mut request = request(message::GET_SET, family, |writer| {
-            writer.string(uapi::TABLE, table);
-            writer.string(uapi::set::NAME, set);
-        });
-        let answer = match self.socket.request(&mut request, &attempted) {
-            Err(error) if error.is_absent() => return Ok(None),
-            answer => answer?,
-        };
-        let message = Messages::new(&answer).next().ok_or_else(|| Error::malformed(attempted, "it has no set"))?;
-        let attributes = message.attributes(uapi::PROTOCOL_HEADER);
-        Ok(Some(SetSpec::read(attributes)))
     }
 
     /// The messages are kept until the dump is known to be complete, in a fraction of the memory of the elements.

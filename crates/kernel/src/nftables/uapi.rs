@@ -69,6 +69,7 @@ pub(super) mod set {
     pub(crate) const ID: u16 = 10;
     pub(crate) const TIMEOUT: u16 = 11;
     pub(crate) const USER_DATA: u16 = 13;
+    pub(crate) const COUNT: u16 = 20;
     pub(crate) const DESCRIPTION_SIZE: u16 = 1;
     pub(crate) const DESCRIPTION_CONCATENATION: u16 = 2;
     pub(crate) const FIELD_LENGTH: u16 = 1;

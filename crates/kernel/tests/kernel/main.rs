@@ -9,5 +9,7 @@ mod elements;
 mod expressions;
 mod expressions_ipv6;
 mod ipset;
+mod lookup;
 mod malformed;
 mod monitor;
+mod trial;

@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context;
+use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
+use portolan_dataplane::requirements::{self, Assessment};
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
 use portolan_model::Family;
@@ -65,8 +67,17 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     daemon.setup = setup;
     daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
+    log_kernel(daemon.settings.traffic.mode);
     daemon.work(&receiver);
     Ok(SUCCESS)
+}
+
+/// What the kernel lacks for the mode.
+fn log_kernel(mode: &dyn Mode) {
+    match requirements::assess(mode) {
+        Assessment { text, is_warning: true } => tracing::warn!("{text}"),
+        Assessment { text, .. } => tracing::info!("{text}"),
+    }
 }
 
 struct Daemon {

@@ -80,7 +80,11 @@ fn chosen(configured: ConfiguredMode, purpose: Purpose) -> (&'static dyn Mode, O
     let Some(mode) = modes::named(configured.name()) else {
         return (default, Some(substitute(configured, default, "this version does not have it")));
     };
-    match mode.missing().filter(|_| purpose == Purpose::Run) {
+    // Nothing can replace the default; the daemon logs what it lacks.
+    if purpose != Purpose::Run || mode == default {
+        return (mode, None);
+    }
+    match mode.missing() {
         Some(missing) => (default, Some(substitute(configured, default, &missing))),
         None => (mode, None),
     }
