@@ -111,7 +111,8 @@ impl Reader<'_> {
 }
 
 fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
-    serde_json::from_str(text).map_err(|error| {
+    // From bytes, as in `cluster/wire.rs`: the code for a type is generated again for another kind of input.
+    serde_json::from_slice(text.as_bytes()).map_err(|error| {
         let reason = error.to_string();
         let reason = reason.split_once(" at line ").map_or(&*reason, |(before, _)| before).to_owned();
         ReadError { line: error.line() as u32, reason }
