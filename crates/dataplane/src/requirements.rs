@@ -2,8 +2,6 @@
 
 use portolan_kernel::sysctl;
 
-use crate::mode::Mode;
-
 /// Something of the kernel that a mode uses and that not every release has.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
@@ -25,9 +23,9 @@ pub(crate) const NAT_OF_BOTH: Feature = Feature {
     without: Some("only the legacy variant of iptables works"),
 };
 
-/// The oldest release that has everything that the mode cannot do without.
-pub fn oldest_release(mode: &dyn Mode) -> (u32, u32) {
-    let needed = mode.features().iter().filter(|feature| feature.without.is_none());
+/// The oldest release that has everything that a mode with these features cannot do without.
+pub fn oldest_release(features: &[Feature]) -> (u32, u32) {
+    let needed = features.iter().filter(|feature| feature.without.is_none());
     needed.map(|feature| feature.since).max().unwrap_or_default()
 }
 
@@ -39,10 +37,10 @@ pub struct Assessment {
     pub is_warning: bool,
 }
 
-/// Compares the kernel of this machine with what the mode uses.
-pub fn assess(mode: &dyn Mode) -> Assessment {
+/// Compares the kernel of this machine with the features that a mode uses; `missing` is what a trial has found.
+pub fn assess(mode: &str, features: &[Feature], missing: Option<String>) -> Assessment {
     let release = sysctl::read("kernel/osrelease").ok().flatten().unwrap_or_default();
-    assess_release(mode.name(), mode.features(), &release, mode.missing())
+    assess_release(mode, features, &release, missing)
 }
 
 /// Distributions add features to older releases, so that a release alone does not prove that something is missing.

@@ -74,7 +74,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
 
 /// What the kernel lacks for the mode.
 fn log_kernel(mode: &dyn Mode) {
-    match requirements::assess(mode) {
+    match requirements::assess(mode.name(), mode.features(), mode.missing()) {
         Assessment { text, is_warning: true } => tracing::warn!("{text}"),
         Assessment { text, .. } => tracing::info!("{text}"),
     }
