@@ -47,10 +47,19 @@ impl Drop for Running {
     }
 }
 
+/// The same port in both protocols. A port that is free in one may be in use in the other.
+fn both_protocols() -> (TcpListener, UdpSocket) {
+    let attempt = || {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+        let udp = UdpSocket::bind(tcp.local_addr().ok()?).ok()?;
+        Some((tcp, udp))
+    };
+    (0..100).find_map(|_| attempt()).expect("a port is free in both protocols")
+}
+
 fn start_upstream(kind: Upstream) -> Running {
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (tcp, udp) = both_protocols();
     let address = tcp.local_addr().unwrap();
-    let udp = UdpSocket::bind(address).unwrap();
     udp.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     tcp.set_nonblocking(true).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
