@@ -16,6 +16,8 @@ use portolan_testkit::topology;
 use crate::stage::Stage;
 
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+/// Memory is compared in this mode only.
+const FIRST_MODE: &str = "nftables";
 pub(crate) const DNS: &str = "169.254.20.10";
 
 pub(crate) struct Daemon {
@@ -23,13 +25,15 @@ pub(crate) struct Daemon {
     folder: PathBuf,
     kubeconfig: PathBuf,
     running: Mutex<Option<(Program, Instant)>>,
+    mode: Mutex<(String, Instant)>,
 }
 
 impl Daemon {
     pub(crate) fn start(stage: &Stage) -> Self {
         let (lab, folder, kubeconfig) = (stage.lab.clone(), stage.folder(), stage.kubeconfig());
-        let daemon = Self { lab, folder, kubeconfig, running: Mutex::new(None) };
-        daemon.write_mode("nftables");
+        let mode = Mutex::new((String::new(), Instant::now()));
+        let daemon = Self { lab, folder, kubeconfig, running: Mutex::new(None), mode };
+        daemon.write_mode(FIRST_MODE);
         daemon.restart(Signal::TERM);
         daemon
     }
@@ -53,6 +57,7 @@ impl Daemon {
         let (draft, file) = (self.folder.join("config.draft"), self.config());
         fs::write(&draft, text).expect("the file can be written");
         fs::rename(draft, file).expect("the file can be put in place");
+        *self.mode.lock().expect("no thread panics with it") = (mode.to_owned(), Instant::now());
     }
 
     fn config(&self) -> PathBuf {
@@ -77,8 +82,12 @@ impl Daemon {
         self.folder.join("portolan.sock")
     }
 
-    /// The process, if it has run for that long.
+    /// The process, if it has run for that long in the first mode: each mode takes memory of its own.
     pub(crate) fn process(&self, at_least: Duration) -> Option<u32> {
+        let (mode, since) = self.mode.lock().expect("no thread panics with it").clone();
+        if mode != FIRST_MODE || since.elapsed() < at_least {
+            return None;
+        }
         let running = self.running.lock().expect("no thread panics with it");
         running.as_ref().filter(|(_, since)| since.elapsed() >= at_least).map(|(program, _)| program.id())
     }
