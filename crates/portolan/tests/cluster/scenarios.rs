@@ -92,9 +92,9 @@ fn run_steps(
     let mut daemon: Option<Program> = None;
     for (number, step) in (1..).zip(&scenario.steps) {
         publisher.publish(&step.objects)?;
-        daemon.get_or_insert_with(|| start(cluster, scenario));
+        let daemon = daemon.get_or_insert_with(|| start(cluster, scenario));
         let held = cluster.comes_to_hold(&step.objects, &flags(scenario));
-        held.map_err(|reason| in_step(number, &reason))?;
+        held.map_err(|reason| in_step(number, &format!("{reason}\n{}", daemon.log())))?;
         if with_packets {
             let sent = cluster.lab.verify_all(&sendable(cluster, &step.packets));
             sent.map_err(|reason| in_step(number, &reason))?;

@@ -42,7 +42,7 @@ fn list(resource: Resource, encoding: Encoding, body: &[u8]) {
     list.items.iter().for_each(|item| _ = resource.read_item(encoding, item));
 }
 
-fn shared() -> Arc<Shared> {
+pub(super) fn shared() -> Arc<Shared> {
     let in_cluster = InCluster { host: None, port: None, service_account: "/nonexistent".into() };
     let tuning = Tuning { in_cluster: in_cluster.clone(), ..Tuning::default() };
     let credentials =

@@ -57,19 +57,26 @@ impl Shared {
         }
     }
 
+    /// The facts are read first, and let go: a watch that completes its list holds them while it takes the connections.
     pub(super) fn watches(&self) -> Vec<WatchState> {
-        let connections = self.connections();
-        let state = |(resource, connection): (Resource, &Connection)| WatchState {
-            what: resource.what(),
-            connected: connection.connected,
-            since: connection.since,
-            complete: self.facts().is_complete(resource),
-            last_error: connection.last_error.clone(),
-            panics: connection.panics,
-            is_down: connection.is_down,
+        let resources: Vec<(Resource, bool)> = {
+            let facts = self.facts();
+            facts.wanted().iter().map(|resource| (*resource, facts.is_complete(*resource))).collect()
         };
-        let wanted = self.facts().wanted();
-        wanted.iter().copied().zip(connections.iter()).map(state).collect()
+        let connections = self.connections();
+        let state = |(resource, complete): (Resource, bool)| {
+            let connection = &connections[resource as usize];
+            WatchState {
+                what: resource.what(),
+                connected: connection.connected,
+                since: connection.since,
+                complete,
+                last_error: connection.last_error.clone(),
+                panics: connection.panics,
+                is_down: connection.is_down,
+            }
+        };
+        resources.into_iter().map(state).collect()
     }
 
     pub(super) fn connected(&self, resource: Resource) {
@@ -123,5 +130,40 @@ impl Shared {
 
     fn connections(&self) -> MutexGuard<'_, [Connection; Resource::ALL.len()]> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::cluster::fuzz;
+
+    /// A list that is complete while another thread looks at the watches: neither waits for the other for ever.
+    #[test]
+    fn looking_at_the_watches_never_blocks_a_list() {
+        let shared = fuzz::shared();
+        let (done, is_done) = channel();
+        let reader = Arc::clone(&shared);
+        for work in [
+            Box::new(move || _ = reader.watches()) as Box<dyn Fn() + Send>,
+            Box::new(move || {
+                let facts = shared.facts();
+                shared.listed(Resource::Services);
+                drop(facts);
+            }),
+        ] {
+            let done = done.clone();
+            thread::spawn(move || {
+                (0..100_000).for_each(|_| work());
+                done.send(()).expect("the test waits");
+            });
+        }
+        for _ in 0..2 {
+            is_done.recv_timeout(Duration::from_secs(60)).expect("the threads block each other");
+        }
     }
 }

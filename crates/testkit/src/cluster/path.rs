@@ -35,6 +35,7 @@ fn plural_of(kind: &str) -> &'static str {
         "ServiceAccount" => "serviceaccounts",
         "DaemonSet" => "daemonsets",
         "Deployment" => "deployments",
+        "PodDisruptionBudget" => "poddisruptionbudgets",
         "ClusterRole" => "clusterroles",
         "ClusterRoleBinding" => "clusterrolebindings",
         other => panic!("`{other}` is not a kind that the lab's API client supports"),
