@@ -9,7 +9,7 @@ use portolan_plan::{Packet, Plan, PlanConfig, plan, trace};
 use crate::cluster::{change, packet, settings, snapshot};
 use crate::dice::Dice;
 
-const MOST_PACKETS: usize = 12;
+const MOST_PACKETS: usize = 5;
 
 /// The first byte selects the mode; the others are settings, a cluster, a change of it, and packets.
 pub(crate) fn rules(bytes: &[u8]) {
