@@ -66,14 +66,19 @@ impl RuleBook {
                     self.act(at, rule, branch, Lists { next: &mut next, returned: &mut returned, ended });
                 }
             }
+            at.limit(&mut next, ended);
             live = next;
         }
         returned.extend(live);
+        at.limit(&mut returned, ended);
         returned
     }
 
     fn act(&self, at: &At<'_>, rule: &Rule, mut branch: Branch, lists: Lists<'_>) {
-        if rule.unknown.is_some() || at.is_exhausted(lists.next.len()) {
+        if at.is_exhausted(&branch) {
+            return at.give_up(branch, lists.ended);
+        }
+        if rule.unknown.is_some() {
             branch.stopped_by = branch.path.last().cloned();
             return lists.ended.push((branch, Verdict::Unknown));
         }
@@ -99,14 +104,17 @@ impl RuleBook {
 /// Beyond these limits the fate of a packet is unknown.
 const DEEPEST: usize = 64;
 const MOST_BRANCHES: usize = 64;
-const MOST_MATCHES: usize = 200_000;
+/// The rules on the paths of all branches together: a Service with 20,000 endpoints has fewer.
+const MOST_STEPS: usize = 500_000;
 
 struct At<'a> {
     table: &'a str,
     site: &'a Site<'a>,
     depth: usize,
-    /// How many more rules may match.
+    /// How many more steps there may be.
     left: &'a Cell<usize>,
+    /// A branch was given up, so that the fate is unknown whatever the others do.
+    has_given_up: &'a Cell<bool>,
 }
 
 impl<'a> At<'a> {
@@ -114,10 +122,23 @@ impl<'a> At<'a> {
         At { depth: self.depth + 1, ..*self }
     }
 
-    fn is_exhausted(&self, branches: usize) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left == 0 || self.depth > DEEPEST || branches > MOST_BRANCHES
+    fn is_exhausted(&self, branch: &Branch) -> bool {
+        let left = self.left.get().saturating_sub(branch.path.len());
+        self.left.set(left);
+        left == 0 || self.depth > DEEPEST
+    }
+
+    /// Of all branches that are given up, one is enough.
+    fn give_up(&self, mut branch: Branch, ended: &mut Vec<(Branch, Verdict)>) {
+        if !self.has_given_up.replace(true) {
+            branch.stopped_by = branch.path.last().cloned();
+            ended.push((branch, Verdict::Unknown));
+        }
+    }
+
+    fn limit(&self, branches: &mut Vec<Branch>, ended: &mut Vec<(Branch, Verdict)>) {
+        let excess = branches.split_off(branches.len().min(MOST_BRANCHES));
+        excess.into_iter().take(1).for_each(|branch| self.give_up(branch, ended));
     }
 }
 
@@ -182,7 +203,8 @@ impl Rules for RuleBook {
 
     fn run(&self, chain: &BaseChain, site: &Site<'_>, branch: Branch) -> Vec<(Branch, Verdict)> {
         let mut ended = Vec::new();
-        let at = At { table: &chain.table, site, depth: 0, left: &Cell::new(MOST_MATCHES) };
+        let (left, has_given_up) = (&Cell::new(MOST_STEPS), &Cell::new(false));
+        let at = At { table: &chain.table, site, depth: 0, left, has_given_up };
         let returned = self.run_chain(&at, &chain.name, branch, &mut ended);
         ended.extend(returned.into_iter().map(|branch| (branch, Verdict::Continue)));
         ended

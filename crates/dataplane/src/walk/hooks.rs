@@ -9,7 +9,7 @@ use super::{BaseChain, Branch, ChainKind, End, Ending, Hook, Outcome, Rules, Sit
 
 /// Runs `rules` and, between them, foreign rules.
 pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
-    let mut walk = Walk { rules, foreign, node, outcome: Outcome::default() };
+    let mut walk = Walk { rules, foreign, node, outcome: Outcome::default(), left: Some(MOST_STEPS) };
     let branch = Branch::new(packet);
     match packet.interface.is_none() && node.owns(packet.source) {
         true => walk.send(branch),
@@ -18,11 +18,17 @@ pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Pa
     walk.outcome
 }
 
+/// The rules on the paths of all branches, counted at each base chain. A Service with 20,000 endpoints has fewer. Branches
+/// that multiply from hook to hook end here, with an unknown fate.
+const MOST_STEPS: usize = 1_000_000;
+
 struct Walk<'a> {
     rules: &'a dyn Rules,
     foreign: &'a dyn Rules,
     node: &'a NodePlan,
     outcome: Outcome,
+    /// How many more steps there may be. Of the branches beyond, one has an unknown end and the others have none.
+    left: Option<usize>,
 }
 
 const LOOPBACK: &str = "lo";
@@ -70,6 +76,7 @@ impl Walk<'_> {
                     next.push(branch);
                     continue;
                 }
+                let Some(branch) = self.afford(branch, is_foreign) else { continue };
                 let outcomes = source.run(&chain, &Site { hook, node, rules }, branch);
                 next.extend(
                     outcomes.into_iter().filter_map(|(branch, verdict)| self.follow(branch, verdict, is_foreign)),
@@ -80,6 +87,16 @@ impl Walk<'_> {
         let is_entry = matches!(hook, Hook::Prerouting | Hook::Output);
         live.iter_mut().for_each(|branch| branch.has_destination |= is_entry);
         live
+    }
+
+    /// The branch, unless there are too many.
+    fn afford(&mut self, mut branch: Branch, is_foreign: bool) -> Option<Branch> {
+        self.left = self.left?.checked_sub(branch.path.len());
+        if self.left.is_some() {
+            return Some(branch);
+        }
+        branch.stopped_by = branch.path.last().cloned();
+        self.end(branch, End::Unknown, is_foreign)
     }
 
     /// In the kernel's order. Of chains with equal priority, the kernel runs the youngest first, an order that it does
