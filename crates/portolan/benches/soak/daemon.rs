@@ -3,15 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use portolan_testkit::cluster::Program;
-use portolan_testkit::{Host, Lab};
+use portolan_testkit::{Host, Lab, topology};
 use rustix::process::Signal;
-use std::sync::Arc;
-
-use portolan_testkit::topology;
 
 use crate::stage::Stage;
 

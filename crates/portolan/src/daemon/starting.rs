@@ -59,7 +59,7 @@ impl Daemon {
         let lock = match start {
             Start::Alone(lock) => lock,
             Start::Replacing => {
-                tracing::info!("reading all facts before it replaces the portolan proxy that runs");
+                tracing::info!("reading Services and endpoints before replacing the running portolan proxy");
                 if !daemon.wait_for_facts(events) {
                     return Ok(None);
                 }

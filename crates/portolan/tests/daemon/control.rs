@@ -117,7 +117,7 @@ fn a_replacement_without_facts_leaves_the_daemon_running() {
     let kubeconfig = unreachable(&node);
     let mut waiting =
         node.spawn_plainly(&["proxy", "--replace", USERSPACE[0], "--hostname-override=node-a", &kubeconfig]);
-    until("it waits for facts", || node.log().contains("before it replaces"));
+    until("it waits for facts", || node.log().contains("before replacing"));
     for _ in 0..20 {
         assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
     }

@@ -13,7 +13,7 @@ const SOURCE_PORT: u16 = 40_000;
 const HEADER: usize = 20;
 
 impl Lab {
-    /// Sends one SYN from each source, whoever owns it.
+    /// Sends one SYN from each source address, whether or not the host owns it.
     pub fn flood(
         &self,
         host: &str,
