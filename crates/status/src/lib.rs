@@ -126,6 +126,13 @@ impl Status {
         self.metrics_server.listen(listen).map_err(Error::Metrics)
     }
 
+    /// Closes all ports, for the next daemon on this node.
+    pub fn close(&self) {
+        self.healthz_server.close();
+        self.metrics_server.close();
+        self.health_check_ports.lock().expect("the lock is not poisoned").close();
+    }
+
     /// The address of the health server; `None` if it is disabled or not open yet.
     pub fn healthz_address(&self) -> Option<SocketAddr> {
         self.healthz_server.address()

@@ -64,6 +64,12 @@ impl HealthCheckPorts {
         failures
     }
 
+    /// The next plan opens them again.
+    pub(crate) fn close(&mut self) {
+        self.open.clear();
+        self.followed = None;
+    }
+
     fn open_and_close(&mut self, wanted: BTreeMap<SocketAddr, Subject>) -> Vec<HealthCheckFailure> {
         self.open.retain(|address, _| wanted.contains_key(address));
         let mut failures = Vec::new();

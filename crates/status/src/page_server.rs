@@ -42,6 +42,10 @@ impl PageServer {
         Ok(())
     }
 
+    pub(crate) fn close(&self) {
+        *self.current.lock().expect("the lock is not poisoned") = Default::default();
+    }
+
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.current.lock().expect("the lock is not poisoned").1.as_ref().and_then(Serving::address)
     }

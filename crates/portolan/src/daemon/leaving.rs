@@ -24,8 +24,19 @@ pub(super) enum Ending {
 }
 
 impl Daemon {
+    /// The ports of the pages are free before the new daemon starts to serve. `None` if it has given up waiting.
+    pub(super) fn give_way(&self, replacement: Replacement) -> Option<Ending> {
+        self.observers.status.close();
+        if replacement.stopped.send(()).is_err() {
+            tracing::warn!("another process requested a takeover and has given up waiting");
+            self.observers.use_settings(&self.settings);
+            return None;
+        }
+        Some(Ending::Replaced(replacement))
+    }
+
     pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) {
-        self.observers.close();
+        self.observers.status.close();
         self.close_names();
         match ending {
             Ending::Replaced(replacement) => {

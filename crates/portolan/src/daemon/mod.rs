@@ -425,11 +425,7 @@ impl Daemon {
             Event::Settings => due.settings = true,
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Stop => due.end = Some(Ending::Stopped),
-            // A process that has given up waiting does not take over.
-            Event::Replaced(replacement) if replacement.stopped.send(()).is_ok() => {
-                due.end = Some(Ending::Replaced(replacement));
-            }
-            Event::Replaced(_) => tracing::warn!("another process requested a takeover and has given up waiting"),
+            Event::Replaced(replacement) => due.end = self.give_way(replacement),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(what) => {
                 if due.trust != Trust::Nothing {

@@ -96,14 +96,6 @@ impl Observers {
         }
     }
 
-    /// Frees the ports for the next daemon.
-    pub(super) fn close(&self) {
-        let closed = self.status.listen_healthz(nowhere()).and_then(|()| self.status.listen_metrics(nowhere()));
-        if let Err(error) = closed {
-            tracing::error!("{error}");
-        }
-    }
-
     pub(super) fn note_facts(&mut self, facts: &Facts) {
         let changes = facts.take_changes();
         self.status.metrics.changes_received(changes.services as usize, changes.endpoints as usize);

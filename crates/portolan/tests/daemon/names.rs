@@ -6,6 +6,7 @@ use std::time::Duration;
 use portolan_testkit::{Protocol, topology};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::dns::server::receive;
 use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 
@@ -106,7 +107,7 @@ fn is_answered(node: &Node) -> bool {
         socket.set_read_timeout(Some(Duration::from_secs(5)))?;
         socket.send(question)?;
         let mut answer = [0; 512];
-        socket.recv(&mut answer)?;
+        receive(&socket, &mut answer)?;
         Ok(answer[7] > 0)
     };
     node.lab.host(topology::NODE).run(ask).expect("every query is answered")

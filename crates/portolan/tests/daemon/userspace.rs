@@ -130,10 +130,10 @@ fn another_process_takes_over_without_a_refused_connection() {
     assert_eq!(redirects(&node), rules, "the listeners are the same");
     traffic.go_on();
     assert!(before.try_wait().unwrap().is_none(), "it carries the connections that it had");
+    assert!(node.get("127.0.0.1:10249", "/proxyMode").ends_with("userspace"), "{}", node.log());
     traffic.end_lasting();
     until("the process before has ended", || before.try_wait().unwrap().is_some_and(|it: ExitStatus| it.success()));
     traffic.open_more();
-    assert!(node.get("127.0.0.1:10249", "/proxyMode").ends_with("userspace"));
     traffic.stop_without_failures();
 }
 

@@ -180,9 +180,19 @@ pub(crate) fn udp_client(from: &str, to: SocketAddr) -> UdpSocket {
     socket
 }
 
+/// Receives a datagram. A call with a timeout is interrupted when the process is stopped and continued.
+pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
+    }
+}
+
 pub(crate) fn ask(socket: &UdpSocket, question: &str) -> String {
     socket.send(question.as_bytes()).unwrap();
     let mut buffer = [0; 65_536];
-    let length = socket.recv(&mut buffer).unwrap();
+    let length = receive(socket, &mut buffer).unwrap();
     String::from_utf8(buffer[..length].to_vec()).unwrap()
 }

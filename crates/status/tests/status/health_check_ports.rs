@@ -117,6 +117,18 @@ fn ports_come_and_go_with_their_services() {
     assert!(!is_open("127.0.0.1:31002"));
 }
 
+/// A daemon that is replaced may live on for the connections that it carries.
+#[test]
+fn closed_ports_are_free_for_the_next_daemon() {
+    let (before, after) = (Fixture::new(), Fixture::new());
+    let plan = everywhere(&[("web", 31_000, 1)]);
+    before.status.follow(&plan);
+    assert_eq!(after.status.follow(&plan).len(), 2, "one for each family");
+    before.status.close();
+    assert!(after.status.follow(&plan).is_empty());
+    assert!(before.status.metrics_address().is_none() && before.status.healthz_address().is_none());
+}
+
 #[test]
 fn a_port_that_stays_is_not_opened_again() {
     let it = Fixture::new();

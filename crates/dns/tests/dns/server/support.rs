@@ -97,8 +97,18 @@ pub(crate) fn raw(server: SocketAddr, message: &[u8], within: Duration) -> Optio
     socket.set_read_timeout(Some(within)).expect("a timeout");
     socket.send(message).expect("a query can be sent");
     let mut buffer = [0; 65_535];
-    let length = socket.recv(&mut buffer).ok()?;
+    let length = receive(&socket, &mut buffer).ok()?;
     Some(buffer[..length].to_vec())
+}
+
+/// Receives a datagram. A call with a timeout is interrupted when the process is stopped and continued.
+pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
+    }
 }
 
 pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::server::{Server, until};
+use super::server::{Server, receive, until};
 
 /// `CHURN_QUERIES=1000000` for the long run.
 const USUAL: u64 = 60_000;
@@ -85,7 +85,7 @@ fn query_once(port: u16, name: &str) -> Option<Option<Ipv4Addr>> {
     socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
     socket.send_to(&question(1, name), ("127.0.0.1", port)).ok()?;
     let mut buffer = [0; 512];
-    let length = socket.recv(&mut buffer).ok()?;
+    let length = receive(&socket, &mut buffer).ok()?;
     read(&buffer[..length]).map(|(_, answer)| answer)
 }
 
@@ -111,7 +111,7 @@ impl Client<'_> {
     /// False after a timeout.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 512];
-        let Ok(length) = self.socket.recv(&mut buffer) else { return false };
+        let Ok(length) = receive(&self.socket, &mut buffer) else { return false };
         let newest = self.truth.written.load(Ordering::SeqCst);
         let answer = read(&buffer[..length]);
         let id = u16::from_be_bytes([buffer[0], buffer[1]]);
@@ -130,7 +130,7 @@ impl Client<'_> {
         self.in_flight.clear();
         self.socket.set_nonblocking(true).unwrap();
         let mut buffer = [0; 512];
-        while self.socket.recv(&mut buffer).is_ok() {}
+        while receive(&self.socket, &mut buffer).is_ok() {}
         self.socket.set_nonblocking(false).unwrap();
     }
 

@@ -5,5 +5,5 @@ mod commands;
 mod configuration;
 mod conformance;
 mod overload;
-mod server;
+pub(crate) mod server;
 mod stopping;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::server::{Server, cluster};
+use super::server::{Server, cluster, receive};
 
 /// The peak of resident memory that a flood may cause.
 const MAX_RESIDENT: u64 = 64 << 20;
@@ -198,7 +198,7 @@ fn measure(port: u16, time: Duration) -> (Vec<Duration>, usize) {
         let sent = Instant::now();
         socket.send_to(&question(7, CLUSTER_NAME), (Ipv4Addr::LOCALHOST, port)).unwrap();
         let mut buffer = [0; 512];
-        match socket.recv(&mut buffer) {
+        match receive(&socket, &mut buffer) {
             Ok(length) if buffer[3] & 15 == 0 && buffer[..length].ends_with(&[10, 96, 0, 10]) => {
                 latencies.push(sent.elapsed());
             }
@@ -269,7 +269,7 @@ fn large_answers_fill_the_cache_up_to_its_budget() {
         let message = question(number, &format!("{number}.{padding}.large.example"));
         socket.send_to(&message, (Ipv4Addr::LOCALHOST, server.port())).unwrap();
         let mut buffer = [0; 4096];
-        socket.recv(&mut buffer).unwrap();
+        receive(&socket, &mut buffer).unwrap();
         assert_eq!(buffer[3] & 15, 0);
     }
     let after = server.peak_resident();

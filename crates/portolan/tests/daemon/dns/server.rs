@@ -1,6 +1,7 @@
 //! The program as a DNS server.
 
 use std::fs::{self, File};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -115,5 +116,15 @@ pub(crate) fn until(what: &str, mut look: impl FnMut() -> bool) {
     while !look() {
         assert!(start.elapsed() < TIMEOUT, "timed out after {TIMEOUT:?}: {what}");
         std::thread::yield_now();
+    }
+}
+
+/// Receives a datagram. A call with a timeout is interrupted when the process is stopped and continued.
+pub(crate) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match socket.recv(buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            received => return received,
+        }
     }
 }
