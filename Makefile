@@ -32,8 +32,8 @@ build:
 	$(CARGO) build --locked --release -p portolan
 
 demo: packages root
-	$(CARGO) build --locked --release -p portolan --bin portolan --example demo
-	@MODE='$(MODE)' $(CARGO) run --quiet --locked --release -p portolan --example demo
+	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
+	@MODE='$(MODE)' $(CARGO) run --quiet --locked --profile demo -p portolan --example demo
 
 # Both tiers at once: the VM computes while the host tests wait for packets and timers.
 test: export FIRST = $(HOST_TEST)
