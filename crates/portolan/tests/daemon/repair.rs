@@ -8,6 +8,7 @@ use crate::life::some_chain;
 use crate::node::{Node, WEB, WEB_IP, web};
 use crate::poll::until;
 use portolan_testkit::Protocol;
+use rustix::process::Signal;
 
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 /// Far above what a repair takes, and far below the sync period: a loaded machine must not fail the test.
@@ -155,5 +156,26 @@ fn own_and_unrelated_changes_cause_no_comparison() {
         assert!(!first.contains("CNI"), "{first}");
         let before: usize = log.split(" repaired ").next().map_or(0, |text| text.matches("comparing with").count());
         assert!(before <= 2, "{variant}: only the flush is noticed\n{log}");
+    }
+}
+
+/// The filter table refuses ports that a Service does not have. It must not refuse the others while they are not translated:
+/// clients retransmit, and get an answer after the repair.
+#[test]
+fn nothing_is_refused_while_the_rules_of_services_are_missing() {
+    for variant in ["nft", "legacy"] {
+        let node = with_variant(variant, &["--proxy-mode=iptables"]);
+        let refused = WEB.replace(":80", ":81");
+        for from in ["pod-a3", "node-a"] {
+            assert_eq!(node.answer(from, &refused, Protocol::Tcp), "refused", "{variant}, from {from}");
+        }
+        node.signal(Signal::STOP);
+        command(&node, &format!("iptables-{variant} -t nat -F KUBE-SERVICES"));
+        for from in ["pod-a3", "node-a"] {
+            let answer = node.answer_within(from, WEB, Protocol::Tcp, Duration::from_millis(300));
+            assert_eq!(answer, "silent", "{variant}, from {from}");
+        }
+        node.signal(Signal::CONT);
+        node.settle();
     }
 }
