@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::drift::{Damage, longest_repair, under_churn};
 use crate::iptables::command;
 use crate::life::some_chain;
-use crate::node::{Node, WEB, WEB_IP, web};
+use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 use portolan_testkit::Protocol;
 use rustix::process::Signal;
@@ -129,6 +129,41 @@ fn the_full_comparison_is_due_every_sync_period_while_endpoints_change() {
             until("the jump is back", || jumps().contains("-j KUBE-SERVICES"));
         }
     });
+}
+
+/// The kernel describes one foreign commit in many notifications, which arrive before, while and after the rules are read.
+#[test]
+fn one_foreign_change_is_compared_and_logged_once() {
+    for (mode, variant, flush) in [
+        ("iptables", "nft", "iptables-nft -t nat -F KUBE-SERVICES"),
+        ("iptables", "legacy", "iptables-legacy -t nat -F KUBE-SERVICES"),
+        ("nftables", "nft", "nft delete table ip portolan"),
+    ] {
+        let mut node = Node::new();
+        command(&node, &format!("iptables-{variant} -t mangle -N KUBE-IPTABLES-HINT"));
+        node.write("many.yaml", &many_services(SOME));
+        node.start_with(&[&[format!("--proxy-mode={mode}").as_str()], &SELDOM[..1]].concat());
+        for count in 1..=3 {
+            command(&node, flush);
+            until("it is repaired", || node.log().matches(" repaired ").count() >= count);
+            // Longer than any pause between two comparisons.
+            std::thread::sleep(Duration::from_millis(800));
+            let log = node.log();
+            let noticed = log.matches("comparing with the plan").count();
+            assert_eq!((noticed, log.matches(" repaired ").count()), (count, count), "{mode}, {variant}");
+        }
+    }
+}
+
+/// So many that the rules of one chain do not fit into one notification.
+const SOME: usize = 300;
+
+fn many_services(count: usize) -> String {
+    let one = |number: usize| {
+        let cluster_ip = format!("10.96.{}.{}", 1 + number / 200, 1 + number % 200);
+        service(&format!("s{number}"), &cluster_ip, "type: ClusterIP", &["10.244.1.2", "10.244.2.2"])
+    };
+    (0..count).map(one).collect::<Vec<String>>().join("---\n")
 }
 
 /// Notifications of our own commits, and of commits to foreign chains, cost nothing.
