@@ -282,7 +282,7 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
-        self.flows.follow(&report.changes, &self.plan);
+        self.flows.follow(&report, &self.plan);
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();

@@ -214,3 +214,40 @@ fn nothing_is_refused_while_the_rules_of_services_are_missing() {
         node.settle();
     }
 }
+
+/// Translation is decided by the first packet of a connection, and each retransmission belongs to the same tracked flow.
+#[test]
+fn a_connection_that_began_without_rules_succeeds_after_the_repair() {
+    for (mode, variant, damage) in [
+        ("nftables", "nft", "nft delete table ip portolan"),
+        ("iptables", "nft", "iptables-nft -t nat -F KUBE-SERVICES"),
+        ("iptables", "legacy", "iptables-legacy -t nat -F KUBE-SERVICES"),
+    ] {
+        let node = with_variant(variant, &[&format!("--proxy-mode={mode}")]);
+        node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+        keep_connection_tracking(&node);
+        until("the daemon is ready", || node.log().contains("ready: "));
+        node.signal(Signal::STOP);
+        command(&node, damage);
+        std::thread::scope(|scope| {
+            let from_pod = scope.spawn(|| node.answer_within("pod-a3", WEB, Protocol::Tcp, RETRANSMITTED_WITHIN));
+            until("the first packet is tracked", || is_tracked(&node) || from_pod.is_finished());
+            node.signal(Signal::CONT);
+            assert_eq!(from_pod.join().unwrap(), "pod-a1", "{mode}, {variant}");
+        });
+    }
+}
+
+/// Clients retransmit after 1, 3, 7 and 15 seconds.
+const RETRANSMITTED_WITHIN: Duration = Duration::from_secs(20);
+
+/// The kernel tracks connections only while rules need it. On a node, those of the network plugin do.
+fn keep_connection_tracking(node: &Node) {
+    node.nft("add table ip plugin");
+    node.nft("add chain ip plugin forward { type filter hook forward priority filter ; }");
+    node.nft("add rule ip plugin forward ct state established accept");
+}
+
+fn is_tracked(node: &Node) -> bool {
+    command(node, &format!("conntrack -L -p tcp --orig-dst {WEB_IP}")).contains("SYN_SENT")
+}
