@@ -9,7 +9,7 @@ use std::sync::Arc;
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
 use crate::difference::Difference;
-pub use crate::drift::WatchForeignChanges;
+pub use crate::drift::{ForeignChange, WatchForeignChanges};
 use crate::options::{ModeFlag, ModeSettings};
 use crate::place::{Owned, Place, Report};
 use crate::report::{SyncReport, Trust};

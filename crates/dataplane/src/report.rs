@@ -39,6 +39,13 @@ pub struct SyncReport {
     pub kernel_time: Duration,
 }
 
+impl SyncReport {
+    /// Whether rules may have been missing until this sync: it has read the kernel, and what it found was not the plan.
+    pub fn has_completed_rules(&self) -> bool {
+        self.full && self.objects > 0
+    }
+}
+
 /// What changed.
 #[derive(Clone, Debug)]
 pub enum Changes {

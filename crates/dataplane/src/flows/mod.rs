@@ -1,8 +1,12 @@
-//! UDP flows that a change of the plan made stale.
+//! Flows that a change of the plan or a repair made stale.
 //!
 //! Connection tracking pins each UDP flow to one endpoint, and a client that keeps its source port never gets a new one. When
 //! an endpoint, a frontend or an address of the node goes, its flows are deleted; when one comes, so are the flows that were
 //! not translated before. TCP is left alone: connections to a terminating endpoint may still finish.
+//!
+//! Translation is decided by the first packet of a flow. A connection whose first packet passed while rules were missing stays
+//! untranslated, and each retransmission belongs to the same flow. After a repair, flows of all protocols that are
+//! untranslated and have no reply yet are deleted, so that the next retransmission is translated.
 //!
 //! All stale flows are found in one walk of the connection table, whatever has changed. It is in no sync's way: see
 //! [`FlowWorker`].
@@ -35,9 +39,16 @@ pub struct Suspects {
     earlier: HashMap<(Family, FrontendAddress), Vec<Arc<ServicePlan>>>,
     /// Addresses of the node that have served node ports.
     withdrawn: BTreeSet<IpAddr>,
+    /// Rules were missing: flows may be untranslated, whatever their protocol.
+    untranslated: bool,
 }
 
 impl Suspects {
+    /// Rules were missing until now.
+    pub fn add_untranslated(&mut self) {
+        self.untranslated = true;
+    }
+
     /// Adds what changed. Returns whether there may be stale flows.
     pub fn add(&mut self, changes: &Changes, plan: &Plan) -> bool {
         let Changes::Known { ports, node } = changes else { return true };
@@ -79,10 +90,11 @@ impl Suspects {
             *known = plans.split_off(plans.len().saturating_sub(EARLIER_PLANS));
         }
         self.withdrawn.extend(earlier.withdrawn);
+        self.untranslated |= earlier.untranslated;
     }
 }
 
-/// Deletes the stale UDP flows of one family, which are found in one walk. Returns how many there were.
+/// Deletes the stale flows of one family, which are found in one walk for each protocol. Returns how many there were.
 pub fn forget_stale_flows(
     conntrack: &mut Conntrack,
     family: Family,
@@ -90,8 +102,20 @@ pub fn forget_stale_flows(
     plan: &Plan,
 ) -> Result<usize, Error> {
     let mut check = Check { plan, suspects, serving: HashMap::new() };
-    let stale = conntrack.flows(family, Protocol::Udp.number(), |flow| check.is_stale(flow))?;
+    let mut stale = conntrack.flows(family, Protocol::Udp.number(), |flow| check.is_stale(flow))?;
+    if suspects.untranslated {
+        for protocol in [Protocol::Tcp, Protocol::Sctp] {
+            let is_chosen = |flow: &Flow| is_untranslated(flow, plan, protocol);
+            stale.extend(conntrack.unreplied_flows(family, protocol.number(), is_chosen)?);
+        }
+    }
     Ok(conntrack.delete_flows(&stale)?)
+}
+
+/// Whether the flow is to a frontend, and no rule has translated it.
+fn is_untranslated(flow: &Flow, plan: &Plan, protocol: Protocol) -> bool {
+    let destination = flow.original_destination;
+    flow.reply_source == destination && plan.holder(destination.ip(), destination.port(), protocol).is_some()
 }
 
 struct Check<'a> {

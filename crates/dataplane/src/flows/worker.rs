@@ -11,7 +11,7 @@ use portolan_plan::Plan;
 
 use super::{Suspects, forget_stale_flows};
 use crate::Error;
-use crate::report::Changes;
+use crate::report::SyncReport;
 
 /// A packet that was translated by the old rules may enter the table after the walk. The second walk finds its flow.
 const SECOND_WALK: Duration = Duration::from_millis(500);
@@ -50,16 +50,20 @@ impl FlowWorker {
         let worker = Worker { shared: shared.clone(), conntrack: Conntrack::open()?, note };
         let thread = thread::Builder::new().name("flows".into()).spawn(|| worker.work());
         thread.map_err(|error| Error::Program {
-            attempted: "starting the thread that deletes stale UDP flows".into(),
+            attempted: "starting the thread that deletes stale flows".into(),
             reason: error.to_string(),
         })?;
         Ok(Self { shared })
     }
 
-    /// The plan is in force; flows that are stale by these changes are deleted soon.
-    pub fn follow(&self, changes: &Changes, plan: &Plan) {
+    /// The plan is in force. Flows that this sync made stale are deleted soon.
+    pub fn follow(&self, synced: &SyncReport, plan: &Plan) {
         let mut notes = self.shared.lock();
-        notes.is_due |= notes.suspects.add(changes, plan);
+        notes.is_due |= notes.suspects.add(&synced.changes, plan);
+        if synced.has_completed_rules() {
+            notes.suspects.add_untranslated();
+            notes.is_due = true;
+        }
         notes.plan = plan.clone();
         if notes.is_due {
             self.shared.changed.notify_one();
@@ -131,7 +135,7 @@ impl Worker {
                     thread::sleep((begin.elapsed() * REST).min(LONGEST_REST));
                 }
                 Err(error) => {
-                    tracing::error!("deleting stale UDP flows: {error}; retrying in {retry:?}");
+                    tracing::error!("deleting stale flows: {error}; retrying in {retry:?}");
                     thread::sleep(FIRST_RETRY);
                     again = Some(Again { at: Instant::now() + retry, suspects, is_first: true });
                     retry = (retry * 2).min(LONGEST_RETRY);

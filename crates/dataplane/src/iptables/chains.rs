@@ -6,7 +6,7 @@ use portolan_plan::FamilyPlan;
 use super::{INVALID_DROPPED, Iptables};
 use crate::tables::names::{FORWARD, Kind, MARK_MASQUERADE, NODE_PORTS, POSTROUTING, SERVICES};
 use crate::tables::node_ports::to_node_ports;
-use crate::tables::refusals::{self, FORWARD_FIREWALL, FORWARD_JUMPS, INPUT_JUMPS, OUTPUT_JUMPS, PORTALS};
+use crate::tables::refusals::{self, FORWARD_FIREWALL, FORWARD_JUMPS, INPUT_JUMPS, OUTPUT_JUMPS, PORTALS, UNSERVED};
 use crate::tables::rule::{Rule, rule};
 use crate::tables::{Contents, Jump, Key, Layout, Object, Place, Table, Value};
 
@@ -46,25 +46,34 @@ pub(crate) fn layout() -> Layout {
 
 fn is_tail(table: Table, list: &str, rule: &str) -> bool {
     match table {
-        Table::Nat => list == SERVICES && rule.ends_with(NODE_PORTS),
+        Table::Nat => list == SERVICES && (rule.ends_with(NODE_PORTS) || rule.ends_with(MARK_MASQUERADE)),
         Table::Filter => refusals::is_tail(list, rule),
         Table::Mangle => false,
     }
 }
 
 pub(super) fn node(mode: &Iptables, family: Family, plan: &FamilyPlan) -> Contents {
-    let mut contents = layout().frame(family, |table, list| tail(family, plan, table, list));
+    let mut contents = layout().frame(family, |table, list| tail(mode, family, plan, table, list));
     contents.extend(mark_chains(mode, family));
     contents.extend([chain(family, Table::Filter, FORWARD, forward_rules(mode))]);
     contents
 }
 
-fn tail(family: Family, plan: &FamilyPlan, table: Table, list: &str) -> Vec<Rule> {
+fn tail(mode: &Iptables, family: Family, plan: &FamilyPlan, table: Table, list: &str) -> Vec<Rule> {
     match (table, list) {
-        (Table::Filter, _) => refusals::tail(family, plan, list),
-        (Table::Nat, SERVICES) => to_node_ports(family, plan, LAST_RULE, NODE_PORTS),
+        (Table::Filter, _) => refusals::tail(family, plan, list, Some(mode.mark)),
+        (Table::Nat, SERVICES) => {
+            let node_ports = to_node_ports(family, plan, LAST_RULE, NODE_PORTS);
+            unserved(plan).chain(node_ports).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// A packet to a Service address that no rule before has translated. The filter table refuses it only with this mark: while
+/// another process has removed the rules of this chain, it refuses nothing, and clients retransmit until the rules are back.
+fn unserved(plan: &FamilyPlan) -> impl Iterator<Item = Rule> {
+    plan.service_ranges.iter().map(|range| rule().destination(*range).comment(UNSERVED).jump(MARK_MASQUERADE))
 }
 
 fn chain(family: Family, table: Table, name: &str, rules: impl IntoIterator<Item = Rule>) -> Object {

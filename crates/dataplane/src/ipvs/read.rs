@@ -18,7 +18,7 @@ use crate::{Error, Objects};
 
 impl IpvsKernel {
     pub(super) fn read_objects(&mut self) -> Result<Objects<Ipvs>, Error> {
-        self.ledger.note_read(watch::counts()?);
+        self.ledger.begin_read(watch::counts)?;
         let rules = self.read_rules()?.into_iter().map(|(key, value)| (Key::Rules(key), Value::Rules(value)));
         let mut objects: BTreeMap<Key, Value> = rules.collect();
         let entries = Entries::read(&mut self.sets, &mut objects)?;

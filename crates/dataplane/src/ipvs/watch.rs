@@ -12,7 +12,7 @@ use portolan_model::IpNet;
 use super::objects::{Key, Server};
 use super::sets::SetName;
 use super::{DEVICE, Ipvs};
-use crate::drift::{CountWatch, Counts, WatchForeignChanges};
+use crate::drift::{CountWatch, Counts, ForeignChange, WatchForeignChanges};
 use crate::{Change, Error};
 
 const SERVERS: &str = "the virtual servers";
@@ -25,7 +25,7 @@ pub(super) struct IpvsWatch {
 }
 
 impl WatchForeignChanges for IpvsWatch {
-    fn wait(&mut self) -> Result<Option<String>, Error> {
+    fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
         match self.tables.wait()? {
             Some(what) => Ok(Some(what)),
             None => self.counts.check(),

@@ -13,6 +13,7 @@ use super::objects::{Chain, Key, Value, first_element};
 use super::read::{Reading, read_table};
 use super::sets::SetName;
 use super::{Nftables, TABLE};
+use crate::drift::ComparedState;
 use crate::families::Families;
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -24,6 +25,8 @@ pub struct NftablesKernel {
     handle: Handle,
     /// The kernel counts the commits of all processes: its count if all commits since our last read were ours.
     generation: u32,
+    /// The generation of the last read.
+    compared: ComparedState,
     /// In these families the table holds sets of another layout, left by another version: it is replaced as a whole.
     replaced: Vec<Family>,
     families: Families,
@@ -49,6 +52,7 @@ impl NftablesKernel {
         Ok(Self {
             handle,
             generation,
+            compared: ComparedState::default(),
             replaced: Vec::new(),
             families: Families::of_machine(),
             former: Vec::new(),
@@ -76,6 +80,10 @@ impl NftablesKernel {
         self.handle.port_id()
     }
 
+    pub(super) fn compared_state(&self) -> ComparedState {
+        self.compared.clone()
+    }
+
     /// The maps of endpoints that the last read had to dump: none if they are as this mode writes them.
     pub fn dumped(&self) -> &[SetName] {
         &self.reading.dumped
@@ -92,6 +100,7 @@ impl Observe<Nftables> for NftablesKernel {
             let objects = self.read_parts()?;
             if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
                 self.reading.proof = Proof::Complete;
+                self.compared.set(self.generation);
                 return Ok(objects);
             }
             attempt += 1;

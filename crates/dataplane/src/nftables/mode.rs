@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use portolan_kernel::nftables::{ForeignChange, Monitor};
+use portolan_kernel::nftables::Monitor;
 use portolan_plan::Plan;
 
 use super::leftovers::ProxyTable;
 use super::{NAME, Nftables, NftablesKernel, TABLE, listing, requirements};
-use crate::drift::WATCH_INTERVAL;
+use crate::drift::{CommitWatch, ForeignChange};
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::{Owned, Place};
@@ -88,8 +88,8 @@ impl ActiveMode for ActiveNftables {
     }
 
     fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
-        let monitor = Monitor::open(self.reconciler.kernel().port_id())?;
-        Ok(Box::new(TableWatch { monitor }))
+        let kernel = self.reconciler.kernel();
+        Ok(Box::new(TableWatch(CommitWatch::new(Monitor::open(kernel.port_id())?, kernel.compared_state())?)))
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
@@ -102,18 +102,11 @@ impl ActiveMode for ActiveNftables {
 }
 
 /// The kernel's notifications about our table. Those of our own commits carry our port number.
-struct TableWatch {
-    monitor: Monitor,
-}
+struct TableWatch(CommitWatch);
 
 impl WatchForeignChanges for TableWatch {
-    fn wait(&mut self) -> Result<Option<String>, Error> {
-        Ok(self.monitor.wait(TABLE, Some(WATCH_INTERVAL))?.map(|change| match change {
-            ForeignChange::Changed { family, what } => {
-                format!("another process {what} in table {} {TABLE}", family.nft_name())
-            }
-            ForeignChange::Overflow => "notifications were lost: there were too many foreign changes".into(),
-        }))
+    fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
+        self.0.wait(&|notice| notice.table == TABLE, |family| format!("table {} {TABLE}", family.nft_name()))
     }
 }
 

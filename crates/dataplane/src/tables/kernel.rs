@@ -12,7 +12,7 @@ use super::script::scripts;
 use super::watch::{LegacyWatch, NftWatch, legacy_counts, size_changes};
 use super::{Contents, Layout};
 use crate::Error;
-use crate::drift::{Ledger, WatchForeignChanges};
+use crate::drift::{ComparedState, Ledger, WatchForeignChanges};
 use crate::families::Families;
 
 /// The nf_tables variant takes time that grows with the square of the lines of one call. The legacy variant replaces
@@ -30,6 +30,8 @@ pub(crate) struct TablesKernel {
     /// These families were read since they were written.
     read: BTreeSet<Family>,
     families: Families,
+    /// The generation that was read, or that our own commits led to.
+    compared: ComparedState,
     /// The sizes of the legacy tables.
     ledger: Ledger,
 }
@@ -90,6 +92,7 @@ impl TablesKernel {
             tally: RuleTally::default(),
             read: BTreeSet::new(),
             families: families(variant),
+            compared: ComparedState::default(),
             ledger: Ledger::default(),
         })
     }
@@ -105,7 +108,7 @@ impl TablesKernel {
     /// Notices changes of our rules by other processes.
     pub(crate) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
         Ok(match self.variant {
-            Variant::Nft => Box::new(NftWatch::open(self.layout.clone())?),
+            Variant::Nft => Box::new(NftWatch::open(self.layout.clone(), self.compared.clone())?),
             Variant::Legacy => Box::new(LegacyWatch::new(self.ledger.clone())),
         })
     }
@@ -126,8 +129,9 @@ impl TablesKernel {
 
     pub(crate) fn read(&mut self) -> Result<Contents, Error> {
         self.generation = self.current_generation()?;
+        self.note_compared();
         if self.variant == Variant::Legacy {
-            self.ledger.note_read(legacy_counts()?);
+            self.ledger.begin_read(legacy_counts)?;
         }
         let mut contents = Contents::new();
         for family in self.families.served() {
@@ -164,6 +168,14 @@ impl TablesKernel {
         writing.finish(size_changes(removed, added));
         let expected = expected.map(|generation| generation.wrapping_add(commits));
         self.generation = self.current_generation()?.filter(|now| Some(*now) == expected);
+        self.note_compared();
         Ok(())
+    }
+
+    /// All commits up to this generation are either in what was read or our own.
+    fn note_compared(&self) {
+        if let Some(generation) = self.generation {
+            self.compared.set(generation);
+        }
     }
 }

@@ -51,15 +51,19 @@ pub(crate) const OUTPUT_JUMPS: [Jump; 3] = [
     jump("OUTPUT", EXTERNAL_SERVICES, true, EXTERNAL_PORTALS),
 ];
 
-/// The rules at the end of a list of the filter table.
-pub(crate) fn tail(family: Family, plan: &FamilyPlan, list: &str) -> Vec<Rule> {
+/// The rules at the end of a list of the filter table. The mark is that of packets to Service addresses which the nat table
+/// has not translated, in a mode that sets one.
+pub(crate) fn tail(family: Family, plan: &FamilyPlan, list: &str, mark: Option<u32>) -> Vec<Rule> {
     match list {
         EXTERNAL_SERVICES => {
             to_node_ports(family, plan, "kubernetes service nodeports that are refused", REFUSED_NODE_PORTS)
         }
-        SERVICES => to_cluster_ips(plan),
+        SERVICES => to_cluster_ips(plan, mark),
         CLUSTER_IPS => unallocated(plan),
-        PROXY_FIREWALL if plan.loopback_node_ports => vec![loopback_guard()],
+        PROXY_FIREWALL => {
+            let guard = plan.loopback_node_ports.then(loopback_guard);
+            guard.into_iter().chain(mark.into_iter().flat_map(|mark| to_services(plan, mark))).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -69,7 +73,7 @@ pub(crate) fn is_tail(list: &str, rule: &str) -> bool {
         EXTERNAL_SERVICES => rule.ends_with(REFUSED_NODE_PORTS),
         SERVICES => rule.ends_with(CLUSTER_IPS),
         CLUSTER_IPS => rule.ends_with("DROP"),
-        PROXY_FIREWALL => *rule == *loopback_guard(),
+        PROXY_FIREWALL => *rule == *loopback_guard() || rule.ends_with(SERVICES),
         _ => false,
     }
 }
@@ -86,15 +90,29 @@ fn loopback_guard() -> Rule {
         .jump("DROP")
 }
 
+/// The comment of rules for packets to Service addresses that the nat table has not translated.
+pub(crate) const UNSERVED: &str = "kubernetes service addresses without such a port";
+
+/// `KUBE-FORWARD`, which comes before `KUBE-SERVICES`, would accept a packet with the mark.
+fn to_services(plan: &FamilyPlan, mark: u32) -> impl Iterator<Item = Rule> {
+    plan.service_ranges.iter().map(move |range| marked(*range, UNSERVED, mark).jump(SERVICES))
+}
+
+fn marked(range: IpNet, comment: &str, mark: u32) -> RuleBuilder {
+    rule().destination(range).comment(comment).words(&format!("-m mark --mark {mark:#x}/{mark:#x}"))
+}
+
 /// A packet that is still addressed to a Service was not translated. Where the Service CIDRs are unknown, all packets
-/// are compared with all addresses.
-fn to_cluster_ips(plan: &FamilyPlan) -> Vec<Rule> {
+/// are compared with all addresses, and none has the mark.
+fn to_cluster_ips(plan: &FamilyPlan, mark: Option<u32>) -> Vec<Rule> {
     let comment = "kubernetes service addresses";
+    let to_range = |range: &IpNet| match mark {
+        Some(mark) => marked(*range, comment, mark),
+        None => rule().destination(*range).comment(comment),
+    };
     match plan.service_ranges.is_empty() {
         true => vec![rule().comment(comment).jump(CLUSTER_IPS)],
-        false => {
-            plan.service_ranges.iter().map(|it| rule().destination(*it).comment(comment).jump(CLUSTER_IPS)).collect()
-        }
+        false => plan.service_ranges.iter().map(|range| to_range(range).jump(CLUSTER_IPS)).collect(),
     }
 }
 

@@ -3,37 +3,34 @@
 use std::thread;
 
 use portolan_kernel::legacy_tables;
-use portolan_kernel::nftables::{ForeignChange, Monitor, Notice};
+use portolan_kernel::nftables::{Monitor, Notice};
 use portolan_model::Family;
 
 use super::objects::{Key, Table};
 use super::processes::is_own_process;
 use super::{Contents, Layout};
 use crate::Error;
-use crate::drift::{CountWatch, Counts, Ledger, WATCH_INTERVAL, WatchForeignChanges};
+use crate::drift::{
+    CommitWatch, ComparedState, CountWatch, Counts, ForeignChange, Ledger, WATCH_INTERVAL, WatchForeignChanges,
+};
 
 /// Watches rules that are kept in nf_tables.
 pub(super) struct NftWatch {
-    monitor: Monitor,
+    commits: CommitWatch,
     layout: Layout,
 }
 
 impl NftWatch {
-    pub(super) fn open(layout: Layout) -> Result<Self, Error> {
-        Ok(Self { monitor: Monitor::open_for_all()?, layout })
+    pub(super) fn open(layout: Layout, compared: ComparedState) -> Result<Self, Error> {
+        Ok(Self { commits: CommitWatch::new(Monitor::open_for_all()?, compared)?, layout })
     }
 }
 
 impl WatchForeignChanges for NftWatch {
-    fn wait(&mut self) -> Result<Option<String>, Error> {
-        let Self { monitor, layout } = self;
+    fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
+        let Self { commits, layout } = self;
         let is_wanted = |notice: &Notice<'_>| concerns(layout, notice) && !is_own_process(notice.port);
-        Ok(monitor.wait_for(Some(WATCH_INTERVAL), &is_wanted)?.map(|change| match change {
-            ForeignChange::Changed { family, what } => {
-                format!("another process {what} in the tables of family {}", family.nft_name())
-            }
-            ForeignChange::Overflow => "notifications were lost: there were too many foreign changes".into(),
-        }))
+        commits.wait(&is_wanted, |family| format!("the tables of family {}", family.nft_name()))
     }
 }
 
@@ -53,7 +50,7 @@ impl LegacyWatch {
 }
 
 impl WatchForeignChanges for LegacyWatch {
-    fn wait(&mut self) -> Result<Option<String>, Error> {
+    fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
         thread::sleep(WATCH_INTERVAL);
         self.0.check()
     }

@@ -58,7 +58,7 @@ pub(super) fn node(family: Family, plan: &FamilyPlan) -> Contents {
 
 fn tail(family: Family, plan: &FamilyPlan, table: Table, list: &str) -> Vec<Rule> {
     match (table, node_ports_behind(list)) {
-        (Table::Filter, _) => refusals::tail(family, plan, list),
+        (Table::Filter, _) => refusals::tail(family, plan, list, None),
         (_, Some(chain)) => to_node_ports(family, plan, LAST_RULE, chain),
         (_, None) => Vec::new(),
     }

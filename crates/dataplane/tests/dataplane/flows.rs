@@ -3,18 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::fake::FakeKernel;
 use portolan_dataplane::nftables::Nftables;
-use portolan_dataplane::{Changes, FlowWorker, Reconciler, Suspects, Trust, forget_stale_flows};
+use portolan_dataplane::{Changes, FlowWorker, Reconciler, Suspects, SyncReport, Trust, forget_stale_flows};
 use portolan_kernel::conntrack::{Conntrack, Flow};
 use portolan_model::{Family, Node, Protocol, Service, ServiceName, Snapshot};
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};
 
 use crate::world::{service, slices};
 
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// FLOWS=100000 measures.
 fn count() -> u32 {
@@ -151,6 +153,46 @@ fn flows_follow_every_change_of_what_is_served_where() {
     assert_eq!(world.flows(), [other_port].into());
 }
 
+/// Rules were missing, and connections to a ClusterIP and to a node port were tracked without translation.
+#[test]
+fn a_repair_deletes_untranslated_connections_without_a_reply() {
+    let mut world = World::new();
+    world.put("web", "10.96.0.1", &endpoints(2));
+    world.sync();
+    let tcp = |client, to: &str, leads_to| Flow { protocol: TCP, ..flow(client, address(to), leads_to) };
+    let untranslated = |client, to: &str| tcp(client, to, address(to));
+    let stale = [untranslated(1, "10.96.0.1:80"), untranslated(2, "192.168.50.1:30080")];
+    let others =
+        [tcp(3, "10.96.0.1:80", endpoint(2, 1)), untranslated(4, "10.96.0.9:80"), untranslated(5, "192.168.50.1:22")];
+    world.insert(&stale);
+    world.insert(&others);
+    insert_replied("11.0.0.6", "10.96.0.1", "80");
+    let all: BTreeSet<Flow> = stale.into_iter().chain(others).chain([untranslated(6, "10.96.0.1:80")]).collect();
+    let left = |world: &mut World| world.conntrack.flows(Family::V4, TCP, |_| true).unwrap().into_iter().collect();
+    assert_eq!(all, left(&mut world));
+
+    let mut suspects = Suspects::default();
+    let forget = |world: &mut World, suspects: &Suspects| {
+        forget_stale_flows(&mut world.conntrack, Family::V4, suspects, &world.plan).unwrap()
+    };
+    assert_eq!(forget(&mut world, &suspects), 0, "an ordinary change leaves TCP alone");
+    suspects.add_untranslated();
+    assert_eq!(forget(&mut world, &suspects), 2);
+    let kept: BTreeSet<Flow> = all.into_iter().filter(|flow| !stale.contains(flow)).collect();
+    assert_eq!(kept, left(&mut world));
+}
+
+/// An established connection, by the kernel's own tool.
+fn insert_replied(client: &str, to: &str, port: &str) {
+    let words = ["-I", "-p", "tcp", "-s", client, "-d", to, "--sport", "1000", "--dport", port, "-t", "600"];
+    let output = Command::new("conntrack")
+        .args(words)
+        .args(["--state", "ESTABLISHED", "-u", "SEEN_REPLY,ASSURED"])
+        .output()
+        .expect("the program conntrack is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A packet that the old rules translated may be tracked after the walk.
 #[test]
 fn a_flow_that_is_tracked_just_after_the_walk_is_found() {
@@ -162,7 +204,7 @@ fn a_flow_that_is_tracked_just_after_the_walk_is_found() {
     let worker = FlowWorker::start(Box::new(note)).unwrap();
     let stale = flow(1, address("10.96.0.1:80"), endpoint(2, 1));
     world.insert(&[stale]);
-    worker.follow(&Changes::Unknown, &world.plan);
+    worker.follow(&SyncReport { changes: Changes::Unknown, ..SyncReport::default() }, &world.plan);
     let walk = || walks.recv_timeout(Duration::from_secs(20)).unwrap();
     assert_eq!((walk(), walk()), ((Family::V4, 1), (Family::V6, 0)), "counted by family");
     world.insert(&[stale]);

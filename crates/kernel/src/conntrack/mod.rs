@@ -38,6 +38,7 @@ const REPLY: u16 = 2;
 const STATUS: u16 = 3;
 const TIMEOUT: u16 = 7;
 const FILTER: u16 = 25;
+const STATUS_SEEN_REPLY: u32 = 2;
 const STATUS_CONFIRMED: u32 = 8;
 
 impl Conntrack {
@@ -65,11 +66,33 @@ impl Conntrack {
         protocol: u8,
         mut is_chosen: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>> {
+        self.walk(family, protocol, |message| read_flow(message).filter(&mut is_chosen))
+    }
+
+    /// The same, of flows without a packet in the reply direction.
+    pub fn unreplied_flows(
+        &mut self,
+        family: Family,
+        protocol: u8,
+        mut is_chosen: impl FnMut(&Flow) -> bool,
+    ) -> Result<Vec<Flow>> {
+        self.walk(family, protocol, |message| {
+            let flow = if is_replied(message) { None } else { read_flow(message) };
+            flow.filter(&mut is_chosen)
+        })
+    }
+
+    fn walk(
+        &mut self,
+        family: Family,
+        protocol: u8,
+        mut read: impl FnMut(&Message<'_>) -> Option<Flow>,
+    ) -> Result<Vec<Flow>> {
         let attempted = format!("reading the tracked connections of family {}", family.nft_name());
         let mut request = request(GET, 0, family, |writer| write_protocol(writer, ORIGINAL, FILTER, protocol));
         let gather = |flows: &mut Vec<Flow>, message: &Message<'_>| {
             // Before Linux 5.8 dumps could not be filtered.
-            flows.extend(read_flow(message).filter(|flow| flow.protocol == protocol && is_chosen(flow)));
+            flows.extend(read(message).filter(|flow| flow.protocol == protocol));
         };
         self.socket.dump(&mut request, &attempted, gather)
     }
@@ -121,6 +144,11 @@ fn read_flow(message: &Message<'_>) -> Option<Flow> {
         reply_source: reply.source,
         reply_destination: reply.destination,
     })
+}
+
+fn is_replied(message: &Message<'_>) -> bool {
+    let status = message.attributes(PROTOCOL_HEADER).number_32(STATUS);
+    status.is_some_and(|status| status & STATUS_SEEN_REPLY != 0)
 }
 
 fn request(kind: u16, flags: u16, family: Family, write: impl FnOnce(&mut MessageWriter)) -> MessageWriter {

@@ -18,10 +18,18 @@ pub struct Monitor {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignChange {
-    /// Something in the table of that family changed, for example "deleted chain x".
-    Changed { family: Family, what: String },
+    /// Something in the table of that family changed, for example "deleted chain x". The generation is the lower half of
+    /// the number of the commit: see [`full_generation`].
+    Changed { family: Family, what: String, generation: u16 },
     /// Notifications were lost, so that anything may have changed.
     Overflow,
+}
+
+/// The number of a commit whose notification has just arrived, from the part of it that notifications carry. `now` is the
+/// number of the last commit.
+pub fn full_generation(part: u16, now: u32) -> u32 {
+    let since = u32::from((now as u16).wrapping_sub(part));
+    now.wrapping_sub(since)
 }
 
 /// What one notification is about.
@@ -98,10 +106,15 @@ pub(super) fn changes(bytes: &[u8], is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> 
     let first = |wanted: Family| {
         Messages::new(bytes)
             .filter(|message| notice(message).is_some_and(|notice| notice.family == wanted && is_wanted(&notice)))
-            .find_map(|message| describe_change(&message))
-            .map(|what| ForeignChange::Changed { family: wanted, what })
+            .find_map(|message| Some((describe_change(&message)?, generation(&message)?)))
+            .map(|(what, generation)| ForeignChange::Changed { family: wanted, what, generation })
     };
     [Family::V4, Family::V6].into_iter().filter_map(first).collect()
+}
+
+/// The last field of `struct nfgenmsg`.
+fn generation(message: &Message<'_>) -> Option<u16> {
+    Some(u16::from_be_bytes(*message.body.get(2..)?.first_chunk()?))
 }
 
 fn notice<'a>(message: &Message<'a>) -> Option<Notice<'a>> {
@@ -151,5 +164,17 @@ fn instruction(code: u32, operand: u32, if_true: u8, if_false: u8) -> libc::sock
         jt: if_true,
         jf: if_false,
         k: operand,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_completed_by_the_current_one() {
+        for (part, now, full) in [(5, 5, 5), (5, 9, 5), (0xffff, 0x1_0002, 0xffff), (2, 1, 0xffff_0002)] {
+            assert_eq!(full_generation(part, now), full, "{part} at {now}");
+        }
     }
 }

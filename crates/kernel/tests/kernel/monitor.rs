@@ -12,9 +12,11 @@ const TABLE: &str = "test";
 const LONG: Option<Duration> = Some(Duration::from_secs(20));
 const NOW: Option<Duration> = Some(Duration::ZERO);
 
+/// With the generation of the last commit.
 fn changed(family: Family, what: &str) -> Option<ForeignChange> {
+    let generation = Nftables::open().unwrap().generation().unwrap() as u16;
     let what = what.to_owned();
-    Some(ForeignChange::Changed { family, what })
+    Some(ForeignChange::Changed { family, what, generation })
 }
 
 fn own_table(elements: u32) -> Batch {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use portolan_dataplane::Error;
-use portolan_dataplane::mode::WatchForeignChanges;
+use portolan_dataplane::mode::{ForeignChange, WatchForeignChanges};
 use portolan_dataplane::traffic::{Pair, Usage};
 use portolan_kernel::addresses::AddressMonitor;
 use portolan_kernel::signal::TerminationSignals;
@@ -27,7 +27,7 @@ pub(crate) enum Event {
     /// The configuration file may have changed.
     Settings,
     /// Another process changed objects of the active mode, or may have.
-    Foreign(String),
+    Foreign(ForeignChange),
     Addresses(Vec<IpAddr>),
     /// Counters to delete.
     Forget(Forget),
@@ -91,7 +91,7 @@ pub(crate) fn watch_foreign_changes(
             Ok(None) => return is_wanted.strong_count() > 0,
             Err(error) => {
                 thread::sleep(PAUSE);
-                format!("watching for foreign changes failed: {error}")
+                ForeignChange::from(format!("watching for foreign changes failed: {error}"))
             }
         };
         is_wanted.strong_count() > 0 && events.send(Event::Foreign(what)).is_ok()

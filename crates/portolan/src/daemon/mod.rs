@@ -282,7 +282,7 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
-        self.flows.follow(&report.changes, &self.plan);
+        self.flows.follow(&report, &self.plan);
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();
@@ -418,6 +418,10 @@ impl Daemon {
     }
 
     fn note(&mut self, event: Event, due: &mut Due) {
+        // A sync has repaired it since it was noticed.
+        if matches!(&event, Event::Foreign(change) if change.is_compared()) {
+            return;
+        }
         self.observers.status.sync_queued();
         due.urgency = due.urgency.max(Urgency::Change);
         match event {
@@ -427,9 +431,9 @@ impl Daemon {
             Event::Stop => due.end = Some(Ending::Stopped),
             Event::Replaced(replacement) => due.end = self.give_way(replacement),
             Event::Forget(forget) => self.forget(&forget),
-            Event::Foreign(what) => {
+            Event::Foreign(change) => {
                 if due.trust != Trust::Nothing {
-                    tracing::warn!("{what}; comparing with the plan");
+                    tracing::warn!("{change}; comparing with the plan");
                 }
                 (due.trust, due.urgency) = (Trust::Nothing, Urgency::Repair);
             }

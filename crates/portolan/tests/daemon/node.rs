@@ -161,6 +161,11 @@ impl Node {
         self.daemon.as_ref().expect("the daemon runs").id()
     }
 
+    /// Sends a signal to the daemon, such as SIGSTOP and SIGCONT.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.daemon.as_ref().expect("the daemon runs")), signal).unwrap();
+    }
+
     /// SIGTERM; returns the exit status.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         self.end(Signal::TERM)
@@ -250,7 +255,11 @@ impl Node {
 
     /// One connection: the host that answered, `refused` or `silent`.
     pub(crate) fn answer(&self, from: &str, to: &str, protocol: Protocol) -> String {
-        match self.lab.probe(&source(from), address(to), protocol, ANSWER_WITHIN) {
+        self.answer_within(from, to, protocol, ANSWER_WITHIN)
+    }
+
+    pub(crate) fn answer_within(&self, from: &str, to: &str, protocol: Protocol, timeout: Duration) -> String {
+        match self.lab.probe(&source(from), address(to), protocol, timeout) {
             Outcome::Answered { by, .. } => by,
             Outcome::Refused => "refused".into(),
             Outcome::TimedOut => "silent".into(),

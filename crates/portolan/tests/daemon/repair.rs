@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use crate::drift::{Damage, longest_repair, under_churn};
 use crate::iptables::command;
 use crate::life::some_chain;
-use crate::node::{Node, WEB, WEB_IP, web};
+use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 use portolan_testkit::Protocol;
+use rustix::process::Signal;
 
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 /// Far above what a repair takes, and far below the sync period: a loaded machine must not fail the test.
@@ -130,6 +131,41 @@ fn the_full_comparison_is_due_every_sync_period_while_endpoints_change() {
     });
 }
 
+/// The kernel describes one foreign commit in many notifications, which arrive before, while and after the rules are read.
+#[test]
+fn one_foreign_change_is_compared_and_logged_once() {
+    for (mode, variant, flush) in [
+        ("iptables", "nft", "iptables-nft -t nat -F KUBE-SERVICES"),
+        ("iptables", "legacy", "iptables-legacy -t nat -F KUBE-SERVICES"),
+        ("nftables", "nft", "nft delete table ip portolan"),
+    ] {
+        let mut node = Node::new();
+        command(&node, &format!("iptables-{variant} -t mangle -N KUBE-IPTABLES-HINT"));
+        node.write("many.yaml", &many_services(SOME));
+        node.start_with(&[&[format!("--proxy-mode={mode}").as_str()], &SELDOM[..1]].concat());
+        for count in 1..=3 {
+            command(&node, flush);
+            until("it is repaired", || node.log().matches(" repaired ").count() >= count);
+            // Longer than any pause between two comparisons.
+            std::thread::sleep(Duration::from_millis(800));
+            let log = node.log();
+            let noticed = log.matches("comparing with the plan").count();
+            assert_eq!((noticed, log.matches(" repaired ").count()), (count, count), "{mode}, {variant}");
+        }
+    }
+}
+
+/// So many that the rules of one chain do not fit into one notification.
+const SOME: usize = 300;
+
+fn many_services(count: usize) -> String {
+    let one = |number: usize| {
+        let cluster_ip = format!("10.96.{}.{}", 1 + number / 200, 1 + number % 200);
+        service(&format!("s{number}"), &cluster_ip, "type: ClusterIP", &["10.244.1.2", "10.244.2.2"])
+    };
+    (0..count).map(one).collect::<Vec<String>>().join("---\n")
+}
+
 /// Notifications of our own commits, and of commits to foreign chains, cost nothing.
 #[test]
 fn own_and_unrelated_changes_cause_no_comparison() {
@@ -156,4 +192,62 @@ fn own_and_unrelated_changes_cause_no_comparison() {
         let before: usize = log.split(" repaired ").next().map_or(0, |text| text.matches("comparing with").count());
         assert!(before <= 2, "{variant}: only the flush is noticed\n{log}");
     }
+}
+
+/// The filter table refuses ports that a Service does not have. It must not refuse the others while they are not translated:
+/// clients retransmit, and get an answer after the repair.
+#[test]
+fn nothing_is_refused_while_the_rules_of_services_are_missing() {
+    for variant in ["nft", "legacy"] {
+        let node = with_variant(variant, &["--proxy-mode=iptables"]);
+        let refused = WEB.replace(":80", ":81");
+        for from in ["pod-a3", "node-a"] {
+            assert_eq!(node.answer(from, &refused, Protocol::Tcp), "refused", "{variant}, from {from}");
+        }
+        node.signal(Signal::STOP);
+        command(&node, &format!("iptables-{variant} -t nat -F KUBE-SERVICES"));
+        for from in ["pod-a3", "node-a"] {
+            let answer = node.answer_within(from, WEB, Protocol::Tcp, Duration::from_millis(300));
+            assert_eq!(answer, "silent", "{variant}, from {from}");
+        }
+        node.signal(Signal::CONT);
+        node.settle();
+    }
+}
+
+/// Translation is decided by the first packet of a connection, and each retransmission belongs to the same tracked flow.
+#[test]
+fn a_connection_that_began_without_rules_succeeds_after_the_repair() {
+    for (mode, variant, damage) in [
+        ("nftables", "nft", "nft delete table ip portolan"),
+        ("iptables", "nft", "iptables-nft -t nat -F KUBE-SERVICES"),
+        ("iptables", "legacy", "iptables-legacy -t nat -F KUBE-SERVICES"),
+    ] {
+        let node = with_variant(variant, &[&format!("--proxy-mode={mode}")]);
+        node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+        keep_connection_tracking(&node);
+        until("the daemon is ready", || node.log().contains("ready: "));
+        node.signal(Signal::STOP);
+        command(&node, damage);
+        std::thread::scope(|scope| {
+            let from_pod = scope.spawn(|| node.answer_within("pod-a3", WEB, Protocol::Tcp, RETRANSMITTED_WITHIN));
+            until("the first packet is tracked", || is_tracked(&node) || from_pod.is_finished());
+            node.signal(Signal::CONT);
+            assert_eq!(from_pod.join().unwrap(), "pod-a1", "{mode}, {variant}");
+        });
+    }
+}
+
+/// Clients retransmit after 1, 3, 7 and 15 seconds.
+const RETRANSMITTED_WITHIN: Duration = Duration::from_secs(20);
+
+/// The kernel tracks connections only while rules need it. On a node, those of the network plugin do.
+fn keep_connection_tracking(node: &Node) {
+    node.nft("add table ip plugin");
+    node.nft("add chain ip plugin forward { type filter hook forward priority filter ; }");
+    node.nft("add rule ip plugin forward ct state established accept");
+}
+
+fn is_tracked(node: &Node) -> bool {
+    command(node, &format!("conntrack -L -p tcp --orig-dst {WEB_IP}")).contains("SYN_SENT")
 }

@@ -63,9 +63,11 @@ const OF_SERVICES: [&str; 5] = ["KUBE-SEP-", "KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT
 const WHOLE: [&str; 2] = ["KUBE-MARK-MASQ", "KUBE-POSTROUTING"];
 const LISTS: [&str; 3] = ["KUBE-SERVICES", "KUBE-NODEPORTS", "PREROUTING"];
 
-/// kube-proxy was recorded with node ports at all addresses, and with a counter for those at 127.0.0.1.
+/// kube-proxy was recorded with node ports at all addresses, and with a counter for those at 127.0.0.1. It does not refuse
+/// packets to ports that a Service does not have.
 fn is_intended_difference(rule: &str) -> bool {
-    rule.ends_with("-j KUBE-NODEPORTS") || rule.contains("-m nfacct")
+    let is_mark = rule.contains("kubernetes service addresses without such a port");
+    rule.ends_with("-j KUBE-NODEPORTS") || rule.contains("-m nfacct") || is_mark
 }
 
 /// Chains of Services, and those with the same name and purpose, verbatim.

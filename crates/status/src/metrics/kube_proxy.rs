@@ -125,13 +125,13 @@ impl KubeProxyMetrics {
                 "kubeproxy_conntrack_reconciler_sync_duration_seconds",
                 sync_buckets(),
                 FAMILY,
-                "Time to find and delete stale UDP flows.",
+                "Time to find and delete stale flows.",
             ),
             conntrack_deleted: add(
                 "kubeproxy_conntrack_reconciler_deleted_entries_total",
                 Kind::Counter,
                 FAMILY,
-                "Deleted stale UDP flows.",
+                "Deleted stale flows.",
             ),
         };
         metrics.announce();

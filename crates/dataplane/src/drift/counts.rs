@@ -1,4 +1,4 @@
-//! Notices foreign changes, also where the kernel sends no notifications: the numbers of objects are compared with those that our writes
+//! Foreign changes where the kernel sends no notifications: the numbers of objects are compared with those that our writes
 //! lead to.
 //!
 //! The thread that writes and the one that watches share a [`Ledger`]. It is locked during a write and during a look, so
@@ -6,20 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::{ComparedState, ForeignChange, WATCH_INTERVAL};
 use crate::Error;
 
-/// How long one wait of a watch lasts, and the time between two looks.
-pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Looks take at most this part of the time, however many objects there are.
 const LARGEST_SHARE: u32 = 20;
-
-/// Waits for changes that another process makes to a mode's objects.
-pub trait WatchForeignChanges: Send {
-    /// Returns what changed, or `None` after a fraction of a second: the watch ends with its mode.
-    fn wait(&mut self) -> Result<Option<String>, Error>;
-}
 
 /// Numbers of objects, by where they are.
 pub(crate) type Counts = BTreeMap<String, i64>;
@@ -33,7 +26,8 @@ struct Expected {
     /// `None` between a failed write and the next read.
     counts: Option<Counts>,
     /// Reads of the kernel so far.
-    reads: u64,
+    reads: u32,
+    compared: ComparedState,
 }
 
 impl Ledger {
@@ -41,11 +35,14 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel is read as a whole. Count before reading: a foreign change in between then shows as a difference.
-    pub(crate) fn note_read(&self, counts: Counts) {
+    /// Counts before the kernel is read as a whole: a foreign change in between then shows as a difference. The watch does not
+    /// look meanwhile.
+    pub(crate) fn begin_read(&self, count: impl FnOnce() -> Result<Counts, Error>) -> Result<(), Error> {
         let mut expected = self.lock();
-        expected.counts = Some(counts);
-        expected.reads += 1;
+        expected.counts = Some(count()?);
+        expected.reads = expected.reads.wrapping_add(1);
+        expected.compared.set(expected.reads);
+        Ok(())
     }
 
     /// Keeps the watch from looking until the write is over. Without [`Writing::finish`] nothing is expected any more.
@@ -78,7 +75,7 @@ pub(crate) struct CountWatch<L> {
     look: L,
     next: Instant,
     /// The difference that was reported, and after which read: it is reported once.
-    reported: Option<(u64, Counts)>,
+    reported: Option<(u32, Counts)>,
 }
 
 impl<L: FnMut() -> Result<Counts, Error>> CountWatch<L> {
@@ -87,7 +84,7 @@ impl<L: FnMut() -> Result<Counts, Error>> CountWatch<L> {
     }
 
     /// Looks if it is time. Returns what differs.
-    pub(crate) fn check(&mut self) -> Result<Option<String>, Error> {
+    pub(crate) fn check(&mut self) -> Result<Option<ForeignChange>, Error> {
         let begin = Instant::now();
         if begin < self.next {
             return Ok(None);
@@ -97,29 +94,41 @@ impl<L: FnMut() -> Result<Counts, Error>> CountWatch<L> {
         found
     }
 
-    fn compare(&mut self) -> Result<Option<String>, Error> {
+    fn compare(&mut self) -> Result<Option<ForeignChange>, Error> {
         let expected = self.ledger.lock();
         let Some(wanted) = &expected.counts else { return Ok(None) };
         let found = (self.look)()?;
-        let Some(difference) = difference(wanted, &found) else { return Ok(None) };
-        let report = Some((expected.reads, found));
+        let differences = differences(wanted, &found);
+        let Some((what, difference)) = differences.first_key_value() else { return Ok(None) };
+        let text = describe(what, *difference, &found);
+        let report = Some((expected.reads, differences));
         let is_new = self.reported != report;
         self.reported = report;
-        Ok(is_new.then_some(difference))
+        let change = ForeignChange::new(text, expected.reads.wrapping_add(1), expected.compared.clone());
+        Ok(is_new.then_some(change))
     }
 }
 
-/// The first count that differs; a missing one is zero.
-fn difference(wanted: &Counts, found: &Counts) -> Option<String> {
-    let of = |counts: &Counts, what: &str| counts.get(what).copied().unwrap_or(0);
-    let what = wanted.keys().chain(found.keys()).find(|what| of(wanted, what) != of(found, what))?;
-    Some(format!("another process changed {what}: {} objects, expected {}", of(found, what), of(wanted, what)))
+/// By how much the counts differ. Our own writes change both counts, and no difference.
+fn differences(wanted: &Counts, found: &Counts) -> Counts {
+    let mut differences = found.clone();
+    for (what, count) in wanted {
+        *differences.entry(what.clone()).or_default() -= count;
+    }
+    differences.retain(|_, difference| *difference != 0);
+    differences
+}
+
+fn describe(what: &str, difference: i64, found: &Counts) -> String {
+    let count = found.get(what).copied().unwrap_or(0);
+    format!("another process changed {what}: {count} objects, expected {}", count - difference)
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
+    use std::time::Duration;
 
     use super::*;
 
@@ -132,28 +141,38 @@ mod tests {
         let (ledger, kernel) = (Ledger::default(), Rc::new(RefCell::new(counts(5))));
         let seen = kernel.clone();
         let mut watch = CountWatch::new(ledger.clone(), move || Ok(seen.borrow().clone()));
-        assert_eq!(watch.compare().unwrap(), None, "nothing is expected before the first read");
-        ledger.note_read(counts(5));
+        let mut look = || watch.compare().unwrap();
+        assert!(look().is_none(), "nothing is expected before the first read");
+        ledger.begin_read(|| Ok(counts(5))).unwrap();
         let writing = ledger.begin_write();
         *kernel.borrow_mut() = counts(8);
         writing.finish([("table ip nat".to_owned(), 3)]);
-        assert_eq!(watch.compare().unwrap(), None);
+        assert!(look().is_none());
         *kernel.borrow_mut() = counts(2);
         let text = "another process changed table ip nat: 2 objects, expected 8";
-        assert_eq!(watch.compare().unwrap().as_deref(), Some(text));
-        assert_eq!(watch.compare().unwrap(), None);
+        let first = look().unwrap();
+        assert_eq!(first.to_string(), text);
+        assert!(look().is_none());
+        // An own write in between is the same difference.
+        ledger.begin_write().finish([("table ip nat".to_owned(), 1)]);
+        *kernel.borrow_mut() = counts(3);
+        assert!(look().is_none());
+        assert!(!first.is_compared());
         // Repaired, and damaged in the same way before the next look.
-        ledger.note_read(counts(2));
+        ledger.begin_read(|| Ok(counts(2))).unwrap();
+        assert!(first.is_compared());
         ledger.begin_write().finish([("table ip nat".to_owned(), 6)]);
-        assert_eq!(watch.compare().unwrap().as_deref(), Some(text));
+        *kernel.borrow_mut() = counts(2);
+        let second = look().unwrap();
+        assert_eq!((second.to_string(), second.is_compared()), (text.to_owned(), false));
         drop(ledger.begin_write());
-        assert_eq!(watch.compare().unwrap(), None, "after a failed write the next sync reads anyway");
+        assert!(look().is_none(), "after a failed write the next sync reads anyway");
     }
 
     #[test]
     fn a_slow_look_is_repeated_seldom() {
         let ledger = Ledger::default();
-        ledger.note_read(counts(1));
+        ledger.begin_read(|| Ok(counts(1))).unwrap();
         let mut watch = CountWatch::new(ledger, || {
             std::thread::sleep(Duration::from_millis(30));
             Ok(counts(1))
