@@ -1,5 +1,6 @@
 //! The run loop: facts → plan → kernel, for as long as the process lives.
 
+mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
@@ -61,6 +62,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     let (sender, receiver) = sync_channel(EVENTS);
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
+    connection_table::watch()?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
     events::watch_settings(settings.dns_config_file(), sender.clone())?;
     let Some(mut daemon) = Daemon::start(settings, &receiver, sender, start)? else { return Ok(SUCCESS) };
