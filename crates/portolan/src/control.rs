@@ -108,7 +108,11 @@ pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, lock: Option<
     match listen(path) {
         Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &server)),
         Err(error) => {
-            tracing::warn!("the control socket {} is not available: {error:#}", path.display());
+            tracing::warn!(
+                "the control socket {} is not available: {error:#}; rules are programmed all the same, but commands and \
+                 --replace do not reach this process (make the directory writable, or free space there, and restart)",
+                path.display()
+            );
             // The lock is held for as long as the process lives.
             std::mem::forget(server);
         }

@@ -101,6 +101,8 @@ struct Daemon {
     /// The watch on foreign changes; `None` until it is started for the active mode.
     watch: Option<WatchToken>,
     is_watch_started: bool,
+    /// Why `route_localnet` is not as the plan has it, as logged.
+    loopback_problem: Option<String>,
 }
 
 /// What is due next.
@@ -146,6 +148,7 @@ impl Daemon {
             setup: Outcome::Done,
             watch: None,
             is_watch_started: false,
+            loopback_problem: None,
             settings,
         })
     }
@@ -292,14 +295,19 @@ impl Daemon {
     }
 
     /// Packets from 127.0.0.1 may leave the node only while the rules keep others from coming in.
-    fn follow_loopback(&self, is_synced: bool) {
+    fn follow_loopback(&mut self, is_synced: bool) {
         let routing = LoopbackRouting::beside(&self.settings.control_socket);
         let outcome = match (self.plan.node.family(Family::V4).loopback_node_ports, is_synced) {
             (true, true) => routing.allow(),
             (false, false) => routing.restore().map(drop),
-            _ => Ok(()),
+            _ => return,
         };
-        outcome.unwrap_or_else(|error| tracing::error!("{error:#}"));
+        let problem = outcome.err().map(|error| format!("{error:#}"));
+        // Every sync tries again.
+        if let Some(problem) = problem.as_ref().filter(|_| problem != self.loopback_problem) {
+            tracing::error!("{problem}");
+        }
+        self.loopback_problem = problem;
     }
 
     fn publish(&self, change: impl FnOnce(&mut Published, &Self)) {

@@ -2,6 +2,7 @@
 //! memory is bounded.
 
 mod conntrack;
+mod disk;
 #[path = "../../../../source/tests/source/cluster/fake.rs"]
 #[expect(dead_code, reason = "the tests of the source use more")]
 mod fake;
