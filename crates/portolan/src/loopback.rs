@@ -67,6 +67,11 @@ impl LoopbackRouting {
         Ok(true)
     }
 
+    /// Whether it is set, by whatever program.
+    pub fn is_allowed(&self) -> bool {
+        self.read().is_ok_and(|value| value == ALLOWED)
+    }
+
     /// The value stays: another proxy needs it from now on.
     pub fn forget(&self) -> anyhow::Result<()> {
         match fs::remove_file(&self.note) {
