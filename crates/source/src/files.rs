@@ -106,7 +106,8 @@ pub(crate) fn read(path: &Path, may_be_pipe: bool) -> io::Result<String> {
     }
 }
 
-const FIFO: &str = "it is a FIFO, and not a regular file: write its content to a file, which is read again when it changes";
+const FIFO: &str =
+    "it is a FIFO, and not a regular file: write its content to a file, which is read again when it changes";
 
 fn check(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();

@@ -27,7 +27,7 @@ use portolan_kernel::signal::block_termination_signals;
 use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
-use crate::control::Published;
+use crate::control::{Confirmation, Published};
 use crate::dns::NodeNames;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
@@ -101,6 +101,8 @@ struct Daemon {
     /// The watch on foreign changes; `None` until it is started for the active mode.
     watch: Option<WatchToken>,
     is_watch_started: bool,
+    /// Sent to the daemon that this one has replaced, once this one serves.
+    confirmation: Option<Confirmation>,
     /// Why `route_localnet` is not as the plan has it, as logged.
     loopback_problem: Option<String>,
 }
@@ -148,6 +150,7 @@ impl Daemon {
             setup: Outcome::Done,
             watch: None,
             is_watch_started: false,
+            confirmation: None,
             loopback_problem: None,
             settings,
         })
@@ -155,19 +158,29 @@ impl Daemon {
 
     fn work(&mut self, events: &Receiver<Event>) {
         let mut due = Due { refresh: true, ..Due::default() };
-        let ending = loop {
+        loop {
+            let ending = self.work_until_the_end(due, events);
+            if self.leave(ending, events) {
+                return;
+            }
+            due = Due { settings: true, refresh: true, trust: Trust::Nothing, ..Due::default() };
+        }
+    }
+
+    fn work_until_the_end(&mut self, mut due: Due, events: &Receiver<Event>) -> Ending {
+        loop {
             if let Some(ending) = due.end.take() {
-                break ending;
+                return ending;
             }
             self.turn(&due);
             if self.is_ready && !self.is_watch_started {
+                self.confirmation.take().into_iter().for_each(Confirmation::send);
                 self.start_watch();
                 // Memory that only the start needs is free by now.
                 portolan_kernel::release_unused_memory();
             }
             due = self.wait(events);
-        };
-        self.leave(ending, events);
+        }
     }
 
     /// Starts after the first sync: while a process listens, the kernel describes every element that is written, which

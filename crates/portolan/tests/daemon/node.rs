@@ -85,7 +85,8 @@ impl Node {
         until("the daemon is ready", || self.log().contains("ready: "));
     }
 
-    fn spawn(&self, arguments: &[&str]) -> Child {
+    /// Starts another daemon beside that of this node.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(&["proxy", "-v", "2"]);
         command.args(arguments);
         self.add_facts(&mut command, "manifests");
