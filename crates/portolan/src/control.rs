@@ -1,7 +1,7 @@
 //! The control socket: one JSON line with a question to the running daemon, one with the answer. Only root can open it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -54,8 +54,10 @@ pub(crate) enum Question {
         namespace: String,
         links: bool,
     },
-    /// Another process takes over.
+    /// Another process takes over. The question of a version that does not confirm that it serves.
     Replace,
+    /// Another process takes over, and confirms when it serves.
+    ReplaceAndConfirm,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -94,6 +96,9 @@ pub(crate) fn is_answered(path: &Path) -> bool {
 
 /// What all clients share.
 struct Server {
+    path: PathBuf,
+    /// The inode of our socket, if there is one: another daemon may have put its own in the same place.
+    inode: Mutex<Option<u64>>,
     published: Arc<Mutex<Published>>,
     replaced: OnReplaced,
     /// `None` once another process has it.
@@ -104,15 +109,41 @@ struct Server {
 
 /// Answers in the background. The daemon works without the socket, so a failure is only logged.
 pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, lock: Option<Lock>, replaced: OnReplaced) {
-    let server = Arc::new(Server { published, replaced, lock: Mutex::new(lock), replacement: Mutex::new(()) });
-    match listen(path) {
-        Ok(listener) => _ = std::thread::spawn(move || answer_all(&listener, &server)),
-        Err(error) => {
-            tracing::warn!("the control socket {} is not available: {error:#}", path.display());
-            // The lock is held for as long as the process lives.
-            std::mem::forget(server);
+    let (path, lock) = (path.to_owned(), Mutex::new(lock));
+    let server = Server { path, inode: Mutex::default(), published, replaced, lock, replacement: Mutex::new(()) };
+    let server = Arc::new(server);
+    if let Err(error) = server.listen() {
+        tracing::warn!(
+            "the control socket {} is not available: {error:#}; rules are programmed all the same, but commands and \
+             --replace do not reach this process (make the directory writable, or free space there, and restart)",
+            server.path.display()
+        );
+        // The lock is held for as long as the process lives.
+        std::mem::forget(server);
+    }
+}
+
+impl Server {
+    fn listen(self: &Arc<Self>) -> anyhow::Result<()> {
+        let listener = listen(&self.path)?;
+        *self.inode.lock().map_err(|_| anyhow!("the daemon has failed"))? = inode(&self.path);
+        let server = self.clone();
+        std::thread::spawn(move || answer_all(&listener, &server));
+        Ok(())
+    }
+
+    /// After another daemon has put its socket in the place of ours, and has ended. The thread of our former socket waits
+    /// for the rest of the process's life.
+    fn listen_again(self: &Arc<Self>) {
+        let is_ours = self.inode.lock().is_ok_and(|ours| ours.is_some() && *ours == inode(&self.path));
+        if !is_ours && let Err(error) = self.listen() {
+            tracing::warn!("the control socket {} is not available: {error:#}", self.path.display());
         }
     }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|metadata| metadata.ino())
 }
 
 fn listen(path: &Path) -> anyhow::Result<UnixListener> {
@@ -158,12 +189,13 @@ fn refuse(stream: &UnixStream) {
     }
 }
 
-fn answer_stream(stream: &UnixStream, server: &Server) -> anyhow::Result<()> {
+fn answer_stream(stream: &UnixStream, server: &Arc<Server>) -> anyhow::Result<()> {
     let line = Peer::new(stream, REQUEST_TIMEOUT).read_line(LONGEST_REQUEST).context("reading the request")?;
     let question: Question = serde_json::from_slice(&line).context("reading the request")?;
-    if matches!(question, Question::Replace) {
+    let confirms = matches!(question, Question::ReplaceAndConfirm);
+    if confirms || matches!(question, Question::Replace) {
         return match server.replacement.try_lock() {
-            Ok(_only_one) => replacement::hand_over(stream, server),
+            Ok(_only_one) => replacement::hand_over(stream, server, confirms),
             Err(_) => send(stream, &Answer::Failure("another process replaces it already".to_owned())),
         };
     }
@@ -186,7 +218,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
     let traffic = &settings.traffic;
     let view = traffic.mode.view(&traffic.mode_settings, listeners);
     Ok(match question {
-        Question::Replace => bail!("a replacement is answered with sockets"),
+        Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
         Question::Services => Answer::Services(services(&plan)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
         Question::Verify => Answer::Verify(verify_answer(traffic.mode.name(), &view.verify(&plan)?)),
@@ -209,7 +241,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
 }
 
 pub(crate) use lock::{Claim, Lock};
-pub(crate) use replacement::{Replacement, replace};
+pub(crate) use replacement::{Confirmation, Replacement, Successor, replace};
 
 pub(crate) fn query(path: &Path, question: &Question) -> anyhow::Result<Answer> {
     let mut stream = UnixStream::connect(path).with_context(|| {

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 const SYSCTL: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
 /// The file beside the control socket that holds the value which was found. Both are lost with a reboot.
@@ -33,9 +33,15 @@ impl LoopbackRouting {
         if found == ALLOWED {
             return Ok(());
         }
+        self.write_note(&found).with_context(|| {
+            format!(
+                "{} stays {found}, and 127.0.0.1 does not serve node ports: the value to set back cannot be written to {} \
+                 (make its directory writable, or free space there)",
+                self.sysctl.display(),
+                self.note.display()
+            )
+        })?;
         tracing::info!("setting {} from {found} to {ALLOWED}", self.sysctl.display());
-        let noted = self.write_note(&found);
-        noted.with_context(|| format!("noting the value of {} in {}", self.sysctl.display(), self.note.display()))?;
         self.write(ALLOWED)
     }
 
@@ -46,10 +52,24 @@ impl LoopbackRouting {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error).with_context(|| format!("reading {}", self.note.display())),
         };
+        let found = found.trim();
+        // An incomplete file is no value.
+        ensure!(
+            found.parse::<i32>().is_ok(),
+            "{} holds {found:?}, which is not a value of {}: remove the file, and set the value to 0 unless another program \
+             needs it",
+            self.note.display(),
+            self.sysctl.display()
+        );
         tracing::info!("setting {} back to {found}", self.sysctl.display());
-        self.write(found.trim())?;
+        self.write(found)?;
         self.forget()?;
         Ok(true)
+    }
+
+    /// Whether it is set, by whatever program.
+    pub fn is_allowed(&self) -> bool {
+        self.read().is_ok_and(|value| value == ALLOWED)
     }
 
     /// The value stays: another proxy needs it from now on.
@@ -79,7 +99,13 @@ impl LoopbackRouting {
 
     fn write_note(&self, found: &str) -> std::io::Result<()> {
         self.note.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(&self.note, found)
+        let draft = self.note.with_extension("new");
+        let written = fs::write(&draft, found).and_then(|()| fs::rename(&draft, &self.note));
+        if written.is_err() {
+            // It takes room that is short, and another attempt writes it again.
+            _ = fs::remove_file(&draft);
+        }
+        written
     }
 }
 
@@ -113,5 +139,27 @@ mod tests {
         routing.allow().unwrap();
         assert!(!routing.restore().unwrap());
         assert_eq!(routing.read().unwrap(), "1");
+    }
+    /// A full disk may leave a file without content.
+    #[test]
+    fn an_incomplete_note_is_reported_and_not_used() {
+        let (folder, routing) = routing("0\n");
+        routing.allow().unwrap();
+        for incomplete in ["", "\n", "x"] {
+            fs::write(folder.path().join("run/route_localnet"), incomplete).unwrap();
+            let error = routing.restore().unwrap_err().to_string();
+            assert!(error.contains("run/route_localnet holds") && error.contains("remove the file"), "{error}");
+            assert_eq!(routing.read().unwrap(), "1");
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_noted_is_not_set() {
+        let (folder, routing) = routing("0\n");
+        fs::create_dir_all(folder.path().join("run/route_localnet/full")).unwrap();
+        let error = format!("{:#}", routing.allow().unwrap_err());
+        assert!(error.contains("cannot be written to") && error.contains("free space"), "{error}");
+        assert_eq!(routing.read().unwrap(), "0");
+        assert!(!folder.path().join("run/route_localnet.new").exists());
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::pipe;
+
 /// The index of the path that a file was found through, then its own path. This is also the order of files.
 pub(crate) type Place = (usize, PathBuf);
 
@@ -85,8 +87,12 @@ const LARGEST: u64 = 512 << 20;
 
 /// The text of a manifest. Only regular files are read: opening a FIFO would wait for its writer, and a device may have
 /// no end.
-pub(crate) fn read(path: &Path) -> io::Result<String> {
-    check(&fs::metadata(path)?)?;
+pub(crate) fn read(path: &Path, may_be_pipe: bool) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if may_be_pipe && metadata.file_type().is_fifo() {
+        return pipe::read(path, LARGEST);
+    }
+    check(&metadata)?;
     // The path may lead to something else by now, so that the open file is checked as well.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -100,12 +106,15 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     }
 }
 
+const FIFO: &str =
+    "it is a FIFO, and not a regular file: write its content to a file, which is read again when it changes";
+
 fn check(metadata: &Metadata) -> io::Result<()> {
     let kind = metadata.file_type();
     let other = match () {
         () if kind.is_file() && metadata.len() > LARGEST => return Err(too_large(metadata.len())),
         () if kind.is_file() => return Ok(()),
-        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_fifo() => return Err(io::Error::other(FIFO)),
         () if kind.is_socket() => "a socket",
         () if kind.is_dir() => "a directory",
         () => "a device",

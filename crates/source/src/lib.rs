@@ -20,6 +20,7 @@ mod manifests;
 mod object;
 mod options;
 mod parse;
+mod pipe;
 mod pods;
 mod report;
 mod spec;

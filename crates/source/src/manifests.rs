@@ -150,7 +150,10 @@ impl Manifests {
     fn read(&mut self, candidate: Candidate, progress: &mut Progress) {
         let Candidate { number, stamp, text } = candidate;
         let Some(file) = self.store.file_mut(number) else { return };
-        let text = text.map_or_else(|| files::read(&file.place.1), Ok);
+        let (index, path) = &file.place;
+        // A pipe is read where it is named, and not where it lies in a directory.
+        let may_be_pipe = self.options.is_read_once && self.options.paths.get(*index) == Some(path);
+        let text = text.map_or_else(|| files::read(path, may_be_pipe), Ok);
         file.failure = text.as_ref().err().map(|error| format!("cannot read the file: {error}"));
         let hash = text.as_ref().ok().map(|text| files::content_hash(text.as_bytes()));
         let settled = stamp.filter(|stamp| stamp.is_settled(SystemTime::now()));

@@ -15,6 +15,8 @@ pub struct Options {
     pub service_ranges: Vec<IpNet>,
     pub node_port_range: RangeInclusive<u16>,
     pub state: State,
+    /// The manifests are read only once, so that a path may be a pipe.
+    pub is_read_once: bool,
 }
 
 impl Default for Options {
@@ -26,6 +28,7 @@ impl Default for Options {
             service_ranges: vec![range.into()],
             node_port_range: 30000..=32767,
             state: State::None,
+            is_read_once: false,
         }
     }
 }

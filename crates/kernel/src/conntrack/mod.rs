@@ -39,6 +39,7 @@ const STATUS: u16 = 3;
 const TIMEOUT: u16 = 7;
 const FILTER: u16 = 25;
 const STATUS_SEEN_REPLY: u32 = 2;
+const STATUS_ASSURED: u32 = 4;
 const STATUS_CONFIRMED: u32 = 8;
 
 impl Conntrack {
@@ -110,7 +111,7 @@ impl Conntrack {
         Ok(flows.len() - gone.len())
     }
 
-    /// Adds a flow as if it had been tracked, for tests.
+    /// Adds a flow as if it had been tracked, for tests. A full table does not evict it for another.
     pub fn insert(&mut self, flow: &Flow, timeout: Duration) -> Result<()> {
         let flags = flags::CREATE | flags::EXCLUSIVE;
         let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
@@ -119,7 +120,7 @@ impl Conntrack {
             write_tuple(writer, ORIGINAL, flow.protocol, source, destination);
             let (source, destination) = (flow.reply_source, flow.reply_destination);
             write_tuple(writer, REPLY, flow.protocol, source, destination);
-            writer.number_32(STATUS, STATUS_CONFIRMED);
+            writer.number_32(STATUS, STATUS_CONFIRMED | STATUS_ASSURED);
             writer.number_32(TIMEOUT, seconds);
         });
         let outcome = self.socket.request(&mut request, "adding a tracked connection");

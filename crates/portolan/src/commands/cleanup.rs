@@ -54,10 +54,15 @@ pub fn cleanup_all(control_socket: &Path, output: &OutputFlags) -> anyhow::Resul
 fn restore_loopback(routing: &LoopbackRouting, report: &mut Report) {
     match routing.restore() {
         Ok(true) => report.removed.push("the setting route_localnet".to_owned()),
+        Ok(false) if routing.is_allowed() => report.kept.push(UNKNOWN_ORIGIN.to_owned()),
         Ok(false) => {}
         Err(error) => report.failed.push(RemovalError::new("setting route_localnet back", format!("{error:#}"))),
     }
 }
+
+/// Without a record of the value before, there is nothing to set back: another program may need it.
+const UNKNOWN_ORIGIN: &str = "net.ipv4.conf.all.route_localnet=1, because it is not recorded that Portolan set it: without the \
+                              rules, other hosts on the link can reach 127.0.0.1; set it to 0 unless another program needs it";
 
 fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyhow::Result<u8> {
     remove_names(&mut report);

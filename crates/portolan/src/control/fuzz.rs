@@ -26,7 +26,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
             }
             Err(mistake) => Answer::Failure(mistake),
         },
-        Question::Verify | Question::Difference { .. } | Question::Replace => return,
+        Question::Verify | Question::Difference { .. } | Question::Replace | Question::ReplaceAndConfirm => return,
     };
     assert_survives(&answer);
 }
@@ -38,5 +38,5 @@ fn assert_survives(answer: &Answer) {
 
 /// The new daemon's side of a replacement. Returns how many sockets it has taken.
 pub fn take_sockets(stream: &UnixStream) -> anyhow::Result<usize> {
-    replacement::take(stream).map(|replaced| replaced.sockets.len())
+    replacement::take(stream).map(|replaced| replaced.map_or(0, |replaced| replaced.sockets.len()))
 }

@@ -33,7 +33,9 @@ impl Claim {
     }
 
     fn without(error: &anyhow::Error) -> Self {
-        tracing::warn!("a second portolan proxy is not prevented: {error:#}");
+        tracing::warn!(
+            "a second portolan proxy is not prevented: {error:#} (make the directory writable, or free space there)"
+        );
         Self::Ours(None)
     }
 }

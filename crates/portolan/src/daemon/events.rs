@@ -131,7 +131,7 @@ pub(crate) fn watch_signals(signals: TerminationSignals, events: SyncSender<Even
 }
 
 /// Repeats a step on a new thread until it returns false. A step that panics is repeated.
-fn spawn(name: &'static str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
+pub(super) fn spawn(name: &'static str, mut step: impl FnMut() -> bool + Send + 'static) -> anyhow::Result<()> {
     let run = move || while attempt(name, &mut step) {};
     thread::Builder::new().name(name.into()).stack_size(256 * 1024).spawn(run).context("starting a thread")?;
     Ok(())

@@ -9,7 +9,8 @@ use portolan_dataplane::{Trust, modes};
 
 use super::Daemon;
 use super::events::Event;
-use crate::control::Replacement;
+use crate::control::{Replacement, Successor};
+use crate::host;
 
 /// How long carried connections may continue after SIGTERM. A pod has 30 seconds.
 const GRACE_PERIOD: Duration = Duration::from_secs(20);
@@ -35,12 +36,18 @@ impl Daemon {
         Some(Ending::Replaced(replacement))
     }
 
-    pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) {
+    /// Returns whether the process ends. If not, the daemon works on.
+    pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) -> bool {
         self.observers.status.close();
-        self.close_names();
+        let dns = self.close_names();
         match ending {
             Ending::Replaced(replacement) => {
-                confirm(&replacement);
+                if successor(&replacement, events) == Successor::Gone {
+                    self.settings.dns = dns;
+                    self.return_to_service();
+                    return false;
+                }
+                tracing::info!("replaced by another process");
                 self.wait_for_connections(None, events);
             }
             Ending::Stopped => {
@@ -48,6 +55,13 @@ impl Daemon {
                 self.wait_for_connections(Some(Instant::now() + GRACE_PERIOD), events);
             }
         }
+        true
+    }
+
+    fn return_to_service(&mut self) {
+        tracing::error!("the process that replaced this one has ended before it served: this one serves again");
+        self.observers.use_settings(&self.settings);
+        self.addresses = host::addresses();
     }
 
     /// The stand-in mode's rules need no process: new connections are served while no daemon runs.
@@ -86,8 +100,16 @@ impl Daemon {
     }
 }
 
-/// The new daemon starts when it has the confirmation that this one writes no more.
-fn confirm(replacement: &Replacement) {
-    _ = replacement.confirmed.recv_timeout(GRACE_PERIOD);
-    tracing::info!("replaced by another process");
+/// Waits until the new daemon serves or has ended. Events are dropped: if this daemon works on, it reads everything again.
+fn successor(replacement: &Replacement, events: &Receiver<Event>) -> Successor {
+    loop {
+        match replacement.outcome.recv_timeout(LOOK_EVERY) {
+            Ok(successor) => return successor,
+            Err(RecvTimeoutError::Disconnected) => return Successor::Serves,
+            Err(RecvTimeoutError::Timeout) if events.try_iter().any(|event| matches!(event, Event::Stop)) => {
+                return Successor::Serves;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The run loop: facts → plan → kernel, for as long as the process lives.
 
+mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
@@ -26,7 +27,7 @@ use portolan_kernel::signal::block_termination_signals;
 use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
-use crate::control::Published;
+use crate::control::{Confirmation, Published};
 use crate::dns::NodeNames;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
@@ -61,6 +62,7 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     let (sender, receiver) = sync_channel(EVENTS);
     events::watch_signals(signals, sender.clone())?;
     events::watch_addresses(sender.clone())?;
+    connection_table::watch()?;
     events::watch_settings(settings.config_file.as_deref(), sender.clone())?;
     events::watch_settings(settings.dns_config_file(), sender.clone())?;
     let Some(mut daemon) = Daemon::start(settings, &receiver, sender, start)? else { return Ok(SUCCESS) };
@@ -99,6 +101,10 @@ struct Daemon {
     /// The watch on foreign changes; `None` until it is started for the active mode.
     watch: Option<WatchToken>,
     is_watch_started: bool,
+    /// Sent to the daemon that this one has replaced, once this one serves.
+    confirmation: Option<Confirmation>,
+    /// Why `route_localnet` is not as the plan has it, as logged.
+    loopback_problem: Option<String>,
 }
 
 /// What is due next.
@@ -144,25 +150,37 @@ impl Daemon {
             setup: Outcome::Done,
             watch: None,
             is_watch_started: false,
+            confirmation: None,
+            loopback_problem: None,
             settings,
         })
     }
 
     fn work(&mut self, events: &Receiver<Event>) {
         let mut due = Due { refresh: true, ..Due::default() };
-        let ending = loop {
+        loop {
+            let ending = self.work_until_the_end(due, events);
+            if self.leave(ending, events) {
+                return;
+            }
+            due = Due { settings: true, refresh: true, trust: Trust::Nothing, ..Due::default() };
+        }
+    }
+
+    fn work_until_the_end(&mut self, mut due: Due, events: &Receiver<Event>) -> Ending {
+        loop {
             if let Some(ending) = due.end.take() {
-                break ending;
+                return ending;
             }
             self.turn(&due);
             if self.is_ready && !self.is_watch_started {
+                self.confirmation.take().into_iter().for_each(Confirmation::send);
                 self.start_watch();
                 // Memory that only the start needs is free by now.
                 portolan_kernel::release_unused_memory();
             }
             due = self.wait(events);
-        };
-        self.leave(ending, events);
+        }
     }
 
     /// Starts after the first sync: while a process listens, the kernel describes every element that is written, which
@@ -290,14 +308,19 @@ impl Daemon {
     }
 
     /// Packets from 127.0.0.1 may leave the node only while the rules keep others from coming in.
-    fn follow_loopback(&self, is_synced: bool) {
+    fn follow_loopback(&mut self, is_synced: bool) {
         let routing = LoopbackRouting::beside(&self.settings.control_socket);
         let outcome = match (self.plan.node.family(Family::V4).loopback_node_ports, is_synced) {
             (true, true) => routing.allow(),
             (false, false) => routing.restore().map(drop),
-            _ => Ok(()),
+            _ => return,
         };
-        outcome.unwrap_or_else(|error| tracing::error!("{error:#}"));
+        let problem = outcome.err().map(|error| format!("{error:#}"));
+        // Every sync tries again.
+        if let Some(problem) = problem.as_ref().filter(|_| problem != self.loopback_problem) {
+            tracing::error!("{problem}");
+        }
+        self.loopback_problem = problem;
     }
 
     fn publish(&self, change: impl FnOnce(&mut Published, &Self)) {

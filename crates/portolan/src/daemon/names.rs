@@ -43,9 +43,9 @@ impl Daemon {
         self.names.iter().for_each(|names| names.publish(self.plan.facts()));
     }
 
-    /// Frees the ports for the next daemon.
-    pub(super) fn close_names(&mut self) {
-        self.settings.dns = None;
+    /// Frees the ports for the next daemon. Returns the settings to open them again.
+    pub(super) fn close_names(&mut self) -> Option<DnsSettings> {
         self.names = None;
+        self.settings.dns.take()
     }
 }

@@ -1,7 +1,8 @@
 //! The start of the daemon: alone on its control socket, or in place of another daemon.
 //!
 //! A replacement prepares everything that can fail before it takes over: the mode is open and the facts are read. Until
-//! then the other daemon serves, and it continues if this process fails or is stopped.
+//! then the other daemon serves, and it continues if this process fails or is stopped. After that it waits until this
+//! process serves, and serves again if this process ends before.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -97,7 +98,7 @@ impl Daemon {
     }
 
     /// The other daemon may be starting, or may have ended meanwhile.
-    fn take_over_from_other(&self) -> anyhow::Result<Option<Lock>> {
+    fn take_over_from_other(&mut self) -> anyhow::Result<Option<Lock>> {
         let path = &self.settings.control_socket;
         let start = Instant::now();
         while start.elapsed() < control::TIMEOUT {
@@ -105,6 +106,7 @@ impl Daemon {
                 if let Err(error) = self.engine.adopt(replaced.sockets) {
                     tracing::error!("{error:#}; clients that were connecting are refused");
                 }
+                self.confirmation = replaced.confirmation;
                 // A version without a lock has none to hand over.
                 return Ok(replaced.lock.or_else(|| free_lock(path).flatten()));
             }

@@ -96,6 +96,7 @@ pub(super) fn manifest_options(flags: &ManifestFlags, node_name: String, keep: K
             Keep::Allocations => State::ReadWrite(directory),
             Keep::Nothing => State::ReadOnly(directory),
         },
+        is_read_once: keep == Keep::Nothing,
     })
 }
 

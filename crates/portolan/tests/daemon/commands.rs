@@ -1,7 +1,7 @@
 //! The commands that query and print.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::node::{Node, WEB, WEB_IP, web};
 use crate::poll::until;
@@ -126,6 +126,17 @@ fn a_path_that_cannot_be_read_is_a_failure() {
     assert_eq!(from.status.code(), Some(2), "{}", text(&from));
 }
 
+#[test]
+fn manifests_come_from_a_pipe() {
+    let node = Node::new();
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    let (program, file) = (env!("CARGO_BIN_EXE_portolan"), node.path("manifests/web.yaml"));
+    for line in ["\"$0\" services --manifests <(cat \"$1\")", "cat \"$1\" | \"$0\" services --manifests /dev/stdin"] {
+        let output = Command::new("bash").args(["-c", line, program]).arg(&file).output().unwrap();
+        assert!(output.status.success() && text(&output).contains("default/web"), "{line}: {}", text(&output));
+    }
+}
+
 /// kube-proxy's status, whatever the action.
 #[test]
 fn proxy_fails_with_1() {
@@ -134,7 +145,7 @@ fn proxy_fails_with_1() {
     let program = env!("CARGO_BIN_EXE_portolan");
     for action in [&["--cleanup"][..], &["--init-only", "--manifests=/etc", "--conntrack-min=900000"]] {
         let words = [&["setpriv", "--bounding-set=-all", "--inh-caps=-all", program, "proxy"], action].concat();
-        let mut command = std::process::Command::new(words[0]);
+        let mut command = Command::new(words[0]);
         command.args(&words[1..]);
         let output = node.lab.host(portolan_testkit::topology::NODE).run(|| command.output()).unwrap();
         assert_eq!(output.status.code(), Some(1), "{action:?}: {}", text(&output));

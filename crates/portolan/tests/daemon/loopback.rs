@@ -53,6 +53,22 @@ fn cleanup_sets_it_back() {
     assert_eq!(route_localnet(&node), "0");
 }
 
+/// The record is beside the control socket, and a pod loses it with its volume. What set the value is not known then.
+#[test]
+fn cleanup_without_the_record_says_what_stays() {
+    let mut node = node();
+    let config = write_config(&node, ON);
+    node.start_with(&["--config", &config]);
+    until("127.0.0.1 serves", || route_localnet(&node) == "1");
+    node.stop();
+    std::fs::remove_file(node.path("route_localnet")).unwrap();
+    let output = node.query(&["cleanup"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("net.ipv4.conf.all.route_localnet=1"), "{text}");
+    assert!(text.contains("set it to 0 unless another program needs it"), "{text}");
+    assert_eq!(route_localnet(&node), "1");
+}
+
 /// Without node ports at 127.0.0.1 there is no rule that would make it safe.
 #[test]
 fn it_is_not_set_where_node_ports_are_elsewhere() {

@@ -20,6 +20,7 @@ mod node;
 mod overload;
 mod poll;
 mod repair;
+mod replacement;
 mod settings;
 mod switching;
 mod takeover;

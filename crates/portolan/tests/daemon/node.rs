@@ -23,6 +23,7 @@ pub(crate) struct Node {
     daemon: Option<Child>,
     /// Where the daemon looks for programs first.
     pub(crate) programs: Option<PathBuf>,
+    control_socket: PathBuf,
 }
 
 impl Node {
@@ -31,7 +32,8 @@ impl Node {
         let lab = Lab::new().unwrap_or_else(|error| panic!("{error}"));
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("manifests")).unwrap();
-        Self { lab: Arc::new(lab), folder, daemon: None, programs: None }
+        let control_socket = folder.path().join("control.sock");
+        Self { lab: Arc::new(lab), folder, daemon: None, programs: None, control_socket }
     }
 
     /// The same with these manifests and a running daemon.
@@ -83,7 +85,8 @@ impl Node {
         until("the daemon is ready", || self.log().contains("ready: "));
     }
 
-    fn spawn(&self, arguments: &[&str]) -> Child {
+    /// Starts another daemon beside that of this node.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(&["proxy", "-v", "2"]);
         command.args(arguments);
         self.add_facts(&mut command, "manifests");
@@ -111,7 +114,7 @@ impl Node {
 
     fn begin(&self, mut command: Command) -> Child {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
-        command.arg("--control-socket").arg(self.path("control.sock"));
+        command.arg("--control-socket").arg(&self.control_socket);
         if let Some(programs) = &self.programs {
             let rest = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{rest}", programs.display()));
@@ -198,6 +201,11 @@ impl Node {
         fs::rename(draft, self.path("manifests").join(name)).unwrap();
     }
 
+    /// The daemon's control socket is in this folder from now on.
+    pub(crate) fn place_control_socket(&mut self, folder: &str) {
+        self.control_socket = self.path(folder).join("control.sock");
+    }
+
     pub(crate) fn remove(&self, name: &str) {
         fs::remove_file(self.path("manifests").join(name)).unwrap();
     }
@@ -222,7 +230,7 @@ impl Node {
     /// Runs a command that queries the daemon.
     pub(crate) fn query(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(arguments);
-        command.arg("--control-socket").arg(self.path("control.sock"));
+        command.arg("--control-socket").arg(&self.control_socket);
         self.run(command)
     }
 

@@ -37,7 +37,10 @@ pub(crate) enum StateError {
     Unreadable(#[source] io::Error),
     #[error("the state file is corrupt and its allocations are lost: {0}")]
     Corrupt(#[source] serde_json::Error),
-    #[error("cannot write the state file, retrying later: {0}")]
+    #[error(
+        "cannot write the state file: {0}; a restart may change allocated addresses and node ports until it is written \
+         (make the directory writable, free space there, or use another --state-directory)"
+    )]
     Unwritable(#[source] io::Error),
 }
 
@@ -90,12 +93,20 @@ fn write<'a>(directory: &Path, holdings: impl Iterator<Item = (&'a ServiceName, 
     fs::create_dir_all(directory)?;
     let path = path(directory);
     let temporary = path.with_extension("json.new");
-    let mut writer = BufWriter::new(File::create(&temporary)?);
+    let written = write_all(&temporary, holdings).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // It takes room that may be what is short.
+        _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write_all<'a>(path: &Path, holdings: impl Iterator<Item = (&'a ServiceName, Holding)>) -> io::Result<()> {
+    let mut writer = BufWriter::new(File::create(path)?);
     let entries = holdings.map(|(name, holding)| (name.to_string(), unparse(holding)));
     serde_json::Serializer::pretty(&mut writer).collect_map(entries)?;
     writer.write_all(b"\n")?;
-    writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    fs::rename(temporary, path)
+    writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 fn unparse(holding: Holding) -> Stored {

@@ -1,6 +1,7 @@
 //! Loading and saving the state file.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use portolan_model::ServiceName;
 
@@ -8,6 +9,9 @@ use super::snapshot::World;
 use crate::allocate::{self, Holding, StateError};
 use crate::options::State;
 use crate::report::Problem;
+
+/// Between a failure to write the state file and the next attempt: a full disk must not slow down every change.
+const PAUSE: Duration = Duration::from_secs(5);
 
 impl World {
     pub(super) fn load_allocations(&mut self) {
@@ -33,10 +37,11 @@ impl World {
     /// Writes the state file if an allocation changed, which waits for the disk.
     pub(crate) fn save(&mut self) {
         let State::ReadWrite(directory) = &self.state else { return };
-        if !self.unsaved {
+        if !self.unsaved || self.next_save.is_some_and(|time| Instant::now() < time) {
             return;
         }
         let saved = allocate::save(directory, self.held());
+        self.next_save = saved.is_err().then(|| Instant::now() + PAUSE);
         self.save_problem = saved.as_ref().err().map(|error| problem(directory, error));
         self.unsaved = saved.is_err();
     }

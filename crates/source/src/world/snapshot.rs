@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use portolan_model::{Node, ServiceName, Snapshot};
 
@@ -28,8 +29,9 @@ pub(crate) struct World {
     pub(super) unsaved: bool,
     /// Why the state file could not be read at the start.
     pub(super) load_problem: Option<Problem>,
-    /// Why the last attempt to write the state file failed.
+    /// Why the last attempt to write the state file failed, and when the next one is due.
     pub(super) save_problem: Option<Problem>,
+    pub(super) next_save: Option<Instant>,
 }
 
 impl World {
@@ -49,6 +51,7 @@ impl World {
             unsaved: false,
             load_problem: None,
             save_problem: None,
+            next_save: None,
         };
         world.load_allocations();
         world

@@ -350,6 +350,28 @@ fn only_regular_files_are_read() {
 }
 
 #[test]
+fn a_pipe_is_read_where_it_is_named_by_a_command_that_reads_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo.yaml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    let read = |path: &Path, is_read_once| {
+        let mut manifests = Manifests::new(Options { paths: vec![path.to_owned()], is_read_once, ..options() });
+        let report = manifests.reload();
+        (manifests.snapshot().services.len(), printed(&report))
+    };
+    let writer = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::write(fifo, web(&[]))
+    });
+    assert_eq!(read(&fifo, true), (1, String::new()));
+    writer.join().unwrap().unwrap();
+    for (path, is_read_once) in [(fifo.as_path(), false), (directory.path(), true)] {
+        let (services, printed) = read(path, is_read_once);
+        assert!(services == 0 && printed.contains("write its content to a file"), "{printed}");
+    }
+}
+
+#[test]
 fn a_file_that_is_too_large_is_not_read() {
     let directory = Directory::new(&[("good.yaml", &web(&[]))]);
     // It takes no space on the disk.

@@ -1,5 +1,8 @@
-//! The daemon with an API server that is slow, wrong, or faster than it: rules follow, and memory is bounded.
+//! The daemon with an API server that is slow, wrong, or faster than it, and on a node that lacks room: rules follow, and
+//! memory is bounded.
 
+mod conntrack;
+mod disk;
 #[path = "../../../../source/tests/source/cluster/fake.rs"]
 #[expect(dead_code, reason = "the tests of the source use more")]
 mod fake;
