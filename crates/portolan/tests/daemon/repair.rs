@@ -146,8 +146,11 @@ fn one_foreign_change_is_compared_and_logged_once() {
         for count in 1..=3 {
             command(&node, flush);
             until("it is repaired", || node.log().matches(" repaired ").count() >= count);
-            // Longer than any pause between two comparisons.
-            std::thread::sleep(Duration::from_millis(800));
+            // Notifications that are still on their way arrive before those of later changes.
+            for endpoint in 1..=4 {
+                node.write("web.yaml", &web(WEB_IP, &[&format!("10.244.3.{endpoint}")]));
+                node.settle_on(&[&format!("10.244.3.{endpoint}")]);
+            }
             let log = node.log();
             let noticed = log.matches("comparing with the plan").count();
             assert_eq!((noticed, log.matches(" repaired ").count()), (count, count), "{mode}, {variant}");

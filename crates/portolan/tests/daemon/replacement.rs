@@ -20,7 +20,7 @@ fn hanging_replacement(node: &mut Node) -> Child {
     let programs = node.path("programs");
     fs::create_dir_all(&programs).unwrap();
     let version = "PATH=${PATH#*:}; exec \"${0##*/}\" --version";
-    let wait = format!("echo $$ > {}/waiting; exec sleep 600", programs.display());
+    let wait = format!("echo $$ > {}/waiting; exec tail -f /dev/null", programs.display());
     let script = format!("#!/bin/sh\ncase \"$*\" in *--version*) {version} ;; *) {wait} ;; esac\n");
     for name in ["iptables-restore", "iptables-nft-restore", "iptables-legacy-restore"] {
         let program = programs.join(name);
