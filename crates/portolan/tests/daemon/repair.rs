@@ -148,8 +148,9 @@ fn one_foreign_change_is_compared_and_logged_once() {
             until("it is repaired", || node.log().matches(" repaired ").count() >= count);
             // Notifications that are still on their way arrive before those of later changes.
             for endpoint in 1..=4 {
+                let before = node.log().matches("] wrote ").count();
                 node.write("web.yaml", &web(WEB_IP, &[&format!("10.244.3.{endpoint}")]));
-                node.settle_on(&[&format!("10.244.3.{endpoint}")]);
+                until("the change is written", || node.log().matches("] wrote ").count() > before);
             }
             let log = node.log();
             let noticed = log.matches("comparing with the plan").count();
