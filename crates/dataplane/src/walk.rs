@@ -3,6 +3,7 @@
 //! At each hook, the base chains of all rules run in the order of their priorities, ours and foreign ones alike. A
 //! packet that a base chain accepts continues to the next one; a dropped packet ends there.
 
+mod budget;
 mod hooks;
 
 use std::collections::BTreeSet;
@@ -13,8 +14,9 @@ use std::sync::Arc;
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet};
 
-pub use hooks::walk;
+pub use budget::Budget;
 pub(crate) use hooks::{DESTINATION_NAT, SOURCE_NAT};
+pub use hooks::{walk, walk_within};
 
 /// Where base chains are attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,6 +187,7 @@ impl Rules for NoRules {
 pub struct Site<'a> {
     pub hook: Hook,
     pub node: &'a NodePlan,
+    pub(crate) budget: &'a Budget,
     rules: &'a dyn Rules,
 }
 
@@ -218,6 +221,28 @@ impl Branch {
 
     pub fn destination(&self) -> SocketAddr {
         SocketAddr::new(self.packet.destination, self.packet.port)
+    }
+
+    /// How much of it there is to copy.
+    pub(crate) fn weight(&self) -> usize {
+        1 + self.path.len() + self.notes.len() + self.doubts.len()
+    }
+
+    /// Whether the other one is the same but for its share. If so, this one stands for both.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        let is_same = self.is_same(other);
+        self.share += if is_same { other.share } else { 0.0 };
+        is_same
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let state = |it: &Self| (it.original, it.translated, it.masqueraded, it.scheduled, it.untracked, it.mark);
+        let more = |it: &Self| (it.affinity, it.has_destination, it.is_diverted);
+        state(self) == state(other)
+            && more(self) == more(other)
+            && self.packet == other.packet
+            && (&self.notes, &self.doubts, &self.stopped_by) == (&other.notes, &other.doubts, &other.stopped_by)
+            && self.path == other.path
     }
 
     /// Whether NAT chains of the hook have nothing left to decide.

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod dice;
+mod foreign;
 mod kernel;
 mod names;
 mod objects;
@@ -36,6 +37,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", sockets::control),
     ("handover", sockets::handover),
     ("rules", rules::rules),
+    ("foreign-rules", foreign::foreign_rules),
 ];
 
 /// The target of that name.

@@ -86,14 +86,17 @@ impl Runner<'_> {
         };
         let (mut live, mut returned) = (vec![branch], Vec::new());
         for rule in &chain.rules {
-            let steps: Vec<Step> = live
+            let mut steps: Vec<Step> = live
                 .into_iter()
                 .flat_map(|branch| run_rule(self.table, self.site, &rule.expressions, branch))
                 .collect();
+            // Branches of a random draw are one again where it makes no difference.
+            steps.dedup_by(|next, kept| kept.absorb(next));
             live = Vec::new();
             for step in steps {
                 self.act(name, rule, step, &mut live, &mut returned);
             }
+            live.dedup_by(|next, kept| kept.absorb(next));
         }
         returned.extend(live);
         returned
@@ -108,6 +111,7 @@ impl Runner<'_> {
             Step::Code(branch, Code::Goto(target)) => returned.extend(self.enter(&target, branch)),
             Step::Code(branch, Code::Drop) => self.end(chain, rule, branch, Verdict::Drop),
             Step::End(branch, verdict) => self.end(chain, rule, branch, verdict),
+            Step::Exhausted(branch) => self.exhaust(chain, branch),
             Step::Error(branch, Unsupported(what)) => {
                 let place = place(self.table, chain, Some(rule));
                 let what = format!("{}: {what} is not supported", rule_text(self.table, rule));
@@ -117,6 +121,13 @@ impl Runner<'_> {
                 }
             }
         }
+    }
+
+    /// The rest of the base chain is not run.
+    fn exhaust(&mut self, chain: &str, branch: Branch) {
+        let place = place(self.table, chain, None);
+        let left = self.fail(branch, place, "jumps and random numbers lead to more paths than are followed");
+        self.ended.extend(left.map(|branch| (branch, Verdict::Continue)));
     }
 
     fn enter(&mut self, chain: &str, branch: Branch) -> Vec<Branch> {

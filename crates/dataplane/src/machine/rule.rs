@@ -17,6 +17,20 @@ pub(super) enum Step {
     Code(Branch, Code),
     End(Branch, Verdict),
     Error(Branch, Unsupported),
+    /// The budget of the walk does not cover it.
+    Exhausted(Branch),
+}
+
+impl Step {
+    /// Whether the other one does the same with the same branch. If so, this one stands for both.
+    pub(super) fn absorb(&mut self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Next(branch), Self::Next(other)) => branch.absorb(other),
+            (Self::Code(branch, code), Self::Code(other, of_other)) => code == of_other && branch.absorb(other),
+            (Self::End(branch, verdict), Self::End(other, of_other)) => verdict == of_other && branch.absorb(other),
+            _ => false,
+        }
+    }
 }
 
 /// No draw has more outcomes: a Service has fewer endpoints.
@@ -31,10 +45,17 @@ pub(super) fn run_rule(table: &Table, site: &Site<'_>, rule: &[Expression], bran
             steps.push(Step::Next(run.branch));
             continue;
         };
+        if !site.budget.step() {
+            steps.push(Step::Exhausted(run.branch));
+            continue;
+        }
         run.position += 1;
         match run.execute(expression) {
             Ok(Outcome::Matched) => runs.push(run),
             Ok(Outcome::NoMatch) => steps.push(Step::Next(run.branch)),
+            Ok(Outcome::Draw { count, .. }) if !site.budget.copy(&run.branch, count) => {
+                steps.push(Step::Exhausted(run.branch));
+            }
             Ok(Outcome::Draw { destination, first, count }) => match run.draw(destination, first, count) {
                 Ok(drawn) => runs.extend(drawn),
                 Err(error) => steps.push(Step::Error(run.branch, error)),
@@ -55,10 +76,12 @@ pub(super) fn unsupported(expression: &Expression) -> Result<(), Unsupported> {
         Expression::Unknown { name } => Err(Unsupported(format!("expression {name}"))),
         Expression::SetMeta { key: MetaKey::Mark, .. } => Ok(()),
         Expression::SetMeta { key, .. } => Err(Unsupported(format!("setting meta {key:?}"))),
-        Expression::NumberGenerator { modulus, .. } | Expression::Hash { modulus, .. } => match *modulus {
-            1..=MOST_OUTCOMES => Ok(()),
-            modulus => Err(Unsupported(format!("a draw of {modulus} numbers"))),
-        },
+        Expression::NumberGenerator { modulus, offset, .. } | Expression::Hash { modulus, offset, .. } => {
+            match (*modulus, offset.checked_add(*modulus)) {
+                (1..=MOST_OUTCOMES, Some(_)) => Ok(()),
+                _ => Err(Unsupported(format!("a draw of {modulus} numbers from {offset}"))),
+            }
+        }
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use portolan_model::{Family, Protocol};
 use portolan_plan::{NodePlan, Packet};
 
 use super::{Base, Chain, OnError, Rule, Ruleset, Set, Table};
-use crate::walk::{ChainKind, End, Ending, Hook, NoRules, Outcome, walk};
+use crate::walk::{Budget, ChainKind, End, Ending, Hook, NoRules, Outcome, walk, walk_within};
 
 const FIRST: Register = Register(0);
 
@@ -147,4 +147,64 @@ fn every_outcome_of_a_draw_is_followed() {
     let outcome = run(table(OnError::End, Policy::Accept, vec![drop_if([draw, is_zero])]));
     let share = |end| outcome.endings.iter().filter(|it| it.end == end).map(|it| it.share).sum::<f64>();
     assert_eq!((share(End::Drop), share(End::Pass)), (0.25, 0.75));
+}
+
+fn draw(modulus: u32) -> Expression {
+    Expression::NumberGenerator { destination: FIRST, modulus, offset: 0 }
+}
+
+fn below(limit: u32) -> Expression {
+    Expression::Compare { source: FIRST, operator: Operator::Less, value: limit.to_ne_bytes().to_vec() }
+}
+
+/// Each chain jumps ten times to the next one: the kernel accepts ten rules in fifteen chains, which are 10^15 paths.
+fn multiplying_jumps(on_error: OnError) -> Table {
+    let jump = |number: usize| vec![Expression::Verdict(Code::Jump(format!("chain-{number}").into()))];
+    let mut table = table(on_error, Policy::Accept, vec![jump(0)]);
+    for number in 0..15 {
+        let rules = (0..10).map(|_| Rule { handle: None, expressions: jump(number + 1) }).collect();
+        table.chains.insert(format!("chain-{number}").into(), Chain { base: None, rules });
+    }
+    table.chains.insert("chain-15".into(), Chain::default());
+    table
+}
+
+/// Two draws in each rule, whose outcomes all differ: 10,000 branches more with each rule.
+fn multiplying_draws(on_error: OnError) -> Table {
+    let mark = Expression::SetMeta { key: MetaKey::Mark, source: FIRST };
+    table(on_error, Policy::Accept, vec![vec![draw(100), mark.clone(), draw(100), mark]; 4])
+}
+
+/// A small budget, which takes less time here than that of an answer.
+fn run_within(steps: usize, table: Table) -> (bool, Outcome) {
+    let budget = Budget::new(steps, 50_000);
+    let rules = Ruleset { tables: vec![table] };
+    let outcome = walk_within(&budget, &rules, &NoRules, &NodePlan::default(), &packet());
+    (budget.is_exhausted(), outcome)
+}
+
+#[test]
+fn jumps_and_draws_that_multiply_are_bounded() {
+    for build in [multiplying_jumps, multiplying_draws] {
+        let (is_exhausted, outcome) = run_within(100_000, build(OnError::End));
+        assert!(is_exhausted && outcome.endings.iter().any(|ending| ending.end == End::Unknown), "{outcome:?}");
+        let (is_exhausted, outcome) = run_within(100_000, build(OnError::Skip));
+        assert!(is_exhausted && outcome.endings.iter().all(|ending| ending.end == End::Pass));
+        let what = "jumps and random numbers lead to more paths than are followed";
+        assert!(outcome.notes.iter().any(|note| note.contains(what)), "{:?}", outcome.notes);
+        let share: f64 = outcome.endings.iter().map(|ending| ending.share).sum();
+        assert!((share - 1.0).abs() < 1e-6, "{share}");
+    }
+}
+
+/// Rules that count a sample of the packets are no reason to give up.
+#[test]
+fn draws_without_a_difference_do_not_multiply() {
+    let sample = vec![draw(100), below(50), Expression::Counter];
+    let mut rules = vec![sample; 100];
+    rules.push(drop_if([draw(4), below(1)]));
+    let (is_exhausted, outcome) = run_within(100_000, table(OnError::End, Policy::Accept, rules));
+    let shares: Vec<(End, f64)> = outcome.endings.iter().map(|ending| (ending.end, ending.share)).collect();
+    let [(End::Drop, dropped), (End::Pass, passed)] = shares[..] else { panic!("{shares:?}") };
+    assert!((dropped - 0.25).abs() < 1e-6 && (passed - 0.75).abs() < 1e-6 && !is_exhausted, "{shares:?}");
 }

@@ -176,9 +176,13 @@ fn payload(base: PayloadBase, offset: u32, length: u32) -> (String, Kind) {
         (PayloadBase::Network, 6, 1) => ("ip6 nexthdr", Kind::Protocol),
         (PayloadBase::Transport, 0, 2) => ("th sport", Kind::Port),
         (PayloadBase::Transport, 2, 2) => ("th dport", Kind::Port),
-        _ => return (format!("@{},{},{}", super::load::base_name(base), offset * 8, length * 8), Kind::Bytes),
+        _ => return (bits(base, offset, length), Kind::Bytes),
     };
     (text.into(), kind)
+}
+
+fn bits(base: PayloadBase, offset: u32, length: u32) -> String {
+    format!("@{},{},{}", super::load::base_name(base), u64::from(offset) * 8, u64::from(length) * 8)
 }
 
 fn meta(key: MetaKey) -> (&'static str, Kind) {

@@ -125,7 +125,7 @@ impl<'a> At<'a> {
     fn is_exhausted(&self, branch: &Branch) -> bool {
         let left = self.left.get().saturating_sub(branch.path.len());
         self.left.set(left);
-        left == 0 || self.depth > DEEPEST
+        left == 0 || self.depth > DEEPEST || !self.site.budget.step()
     }
 
     /// Of all branches that are given up, one is enough.

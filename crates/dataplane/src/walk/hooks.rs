@@ -5,11 +5,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet};
 
-use super::{BaseChain, Branch, ChainKind, End, Ending, Hook, Outcome, Rules, Site, Verdict};
+use super::{BaseChain, Branch, Budget, ChainKind, End, Ending, Hook, Outcome, Rules, Site, Verdict};
 
 /// Runs `rules` and, between them, foreign rules.
 pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Outcome {
-    let mut walk = Walk { rules, foreign, node, outcome: Outcome::default(), left: Some(MOST_STEPS) };
+    walk_within(&Budget::default(), rules, foreign, node, packet)
+}
+
+/// The same with another budget.
+pub fn walk_within(
+    budget: &Budget,
+    rules: &dyn Rules,
+    foreign: &dyn Rules,
+    node: &NodePlan,
+    packet: &Packet,
+) -> Outcome {
+    let mut walk = Walk { rules, foreign, node, budget, outcome: Outcome::default(), left: Some(MOST_STEPS) };
     let branch = Branch::new(packet);
     match packet.interface.is_none() && node.owns(packet.source) {
         true => walk.send(branch),
@@ -18,14 +29,15 @@ pub fn walk(rules: &dyn Rules, foreign: &dyn Rules, node: &NodePlan, packet: &Pa
     walk.outcome
 }
 
-/// The rules on the paths of all branches, counted at each base chain. A Service with 20,000 endpoints has fewer. Branches
-/// that multiply from hook to hook end here, with an unknown fate.
-const MOST_STEPS: usize = 1_000_000;
+/// The rules on the paths of all branches, and the branches, counted at each base chain. A Service with 20,000 endpoints has
+/// fewer. Branches that multiply from hook to hook end here, with an unknown fate.
+const MOST_STEPS: usize = 2_000_000;
 
 struct Walk<'a> {
     rules: &'a dyn Rules,
     foreign: &'a dyn Rules,
     node: &'a NodePlan,
+    budget: &'a Budget,
     outcome: Outcome,
     /// How many more steps there may be. Of the branches beyond, one has an unknown end and the others have none.
     left: Option<usize>,
@@ -66,7 +78,7 @@ impl Walk<'_> {
 
     /// The branches that continue after a hook.
     fn pass(&mut self, hook: Hook, branch: Branch) -> Vec<Branch> {
-        let (rules, foreign, node) = (self.rules, self.foreign, self.node);
+        let (rules, foreign, node, budget) = (self.rules, self.foreign, self.node, self.budget);
         let mut live = vec![branch];
         for (chain, is_foreign) in self.chains(hook, &live[0]) {
             let source = if is_foreign { foreign } else { rules };
@@ -77,7 +89,7 @@ impl Walk<'_> {
                     continue;
                 }
                 let Some(branch) = self.afford(branch, is_foreign) else { continue };
-                let outcomes = source.run(&chain, &Site { hook, node, rules }, branch);
+                let outcomes = source.run(&chain, &Site { hook, node, budget, rules }, branch);
                 next.extend(
                     outcomes.into_iter().filter_map(|(branch, verdict)| self.follow(branch, verdict, is_foreign)),
                 );
@@ -91,7 +103,7 @@ impl Walk<'_> {
 
     /// The branch, unless there are too many.
     fn afford(&mut self, mut branch: Branch, is_foreign: bool) -> Option<Branch> {
-        self.left = self.left?.checked_sub(branch.path.len());
+        self.left = self.left?.checked_sub(1 + branch.path.len());
         if self.left.is_some() {
             return Some(branch);
         }
