@@ -7,6 +7,7 @@
 
 mod difference;
 mod drift;
+pub mod ebpf;
 mod families;
 mod fate;
 mod flows;
