@@ -1,10 +1,12 @@
 //! Many entries of a BPF map in few system calls. A batch is not atomic: readers see it entry by entry.
 
+use std::io::{self, ErrorKind::InvalidInput};
 use std::os::fd::AsFd;
 
-use super::call::{Arguments, Command, failed};
+use super::call::{Arguments, Command, failed, impossible};
 use super::map::Map;
-use crate::error::{Error, Result};
+use super::patience::Patience;
+use crate::error::Result;
 
 /// How many entries one system call reads.
 const STEP: usize = 16_384;
@@ -66,13 +68,28 @@ impl Map {
             all.keys.extend(key);
             all.values.extend(value);
         }
-        if all.is_empty() {
-            return Ok(());
+        let (total, mut written, mut patience) = (all.len(), 0, Patience::default());
+        while written < total {
+            let (done, outcome) = self.write_batch(&all, written)?;
+            written += done;
+            match outcome {
+                Ok(()) => break,
+                Err(error) if patience.allows(&error, done > 0) => {}
+                Err(error) => return Err(failed(self.attempted(&format!("writing {total} entries of")), error)),
+            }
         }
-        let arguments = Arguments::default().input(16, &all.keys).input(24, &all.values);
-        let mut arguments = arguments.number(COUNT, self.count(all.len())?).descriptor(DESCRIPTOR, self.as_fd());
-        let attempted = || self.attempted(&format!("writing {} entries of", all.len()));
-        arguments.call(Command::MapUpdateBatch).map(drop).map_err(|error| failed(attempted(), error))
+        Ok(())
+    }
+
+    /// Writes the entries behind the first ones, and returns how many were written.
+    fn write_batch(&self, all: &Entries, written: usize) -> Result<(usize, io::Result<()>)> {
+        let keys = all.keys.get(written * all.key_size..).unwrap_or_default();
+        let values = all.values.get(written * all.value_size..).unwrap_or_default();
+        let arguments = Arguments::default().input(16, keys).input(24, values);
+        let count = self.count(all.len() - written)?;
+        let mut arguments = arguments.number(COUNT, count).descriptor(DESCRIPTOR, self.as_fd());
+        let outcome = arguments.call(Command::MapUpdateBatch).map(drop);
+        Ok((arguments.read(COUNT).min(count) as usize, outcome))
     }
 
     /// Deletes the entries with these keys, and returns how many there were.
@@ -119,7 +136,7 @@ impl Map {
         };
         let outcome = arguments.call(Command::MapLookupBatch);
         let count = arguments.read(COUNT) as usize;
-        let batch = match outcome.as_ref().map_err(std::io::Error::raw_os_error) {
+        let batch = match outcome.as_ref().map_err(io::Error::raw_os_error) {
             Ok(_) => Batch::More,
             Err(Some(libc::ENOENT)) => Batch::Last,
             Err(Some(libc::ENOSPC)) => return Ok(Batch::TooSmall),
@@ -131,7 +148,7 @@ impl Map {
     }
 
     fn count(&self, count: usize) -> Result<u32> {
-        u32::try_from(count).map_err(|_| Error::malformed(self.attempted("using"), "too many entries"))
+        u32::try_from(count).map_err(|_| impossible(self.attempted("using"), InvalidInput, "too many entries"))
     }
 }
 

@@ -2,9 +2,10 @@
 //! kernel functions.
 
 use std::fs;
+use std::io::ErrorKind::Unsupported;
 use std::os::fd::OwnedFd;
 
-use super::call::{Arguments, Command, failed};
+use super::call::{Arguments, Command, failed, impossible};
 use crate::error::{Error, Result};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -60,7 +61,8 @@ impl KernelTypes {
 
     /// The number of a function.
     pub fn function(&self, name: &str) -> Result<u32> {
-        let missing = || Error::malformed(format!("reading {KERNEL}"), format!("this kernel has no function {name}"));
+        let reason = "this kernel does not have it";
+        let missing = || impossible(format!("calling the kernel function {name}"), Unsupported, reason);
         function_number(&self.0, name).ok_or_else(missing)
     }
 }

@@ -136,3 +136,8 @@ pub(super) fn failed(attempted: impl Into<String>, source: io::Error) -> Error {
     }
     Error::io(attempted, source)
 }
+
+/// A call that is not made, because of its arguments or of what the kernel lacks.
+pub(super) fn impossible(attempted: impl Into<String>, kind: io::ErrorKind, reason: impl Into<String>) -> Error {
+    Error::io(attempted, io::Error::new(kind, reason.into()))
+}

@@ -61,7 +61,7 @@ impl Link {
         call::pin(self.as_fd(), path).map_err(|error| failed(attempted(), error))
     }
 
-    /// Detaches the program, also where others hold the link.
+    /// Detaches the program at once, also where others hold the link. Removing the last pin detaches it a moment later.
     pub fn detach(&self) -> Result<()> {
         let mut arguments = Arguments::default().descriptor(0, self.as_fd());
         arguments.call(Command::LinkDetach).map(drop).map_err(|error| failed("detaching a BPF link", error))

@@ -1,12 +1,14 @@
 //! BPF maps: creation, pins, single entries.
 
 use std::fs;
+use std::io::ErrorKind::InvalidInput;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::btf;
-use super::call::{self, Arguments, Command, failed, number_at};
+use super::call::{self, Arguments, Command, failed, impossible, number_at};
 use super::object::MapDefinition;
+use super::patience::Patience;
 use crate::error::{Error, Result};
 
 /// The kinds of maps, by their number in the kernel's interface.
@@ -81,7 +83,8 @@ impl Map {
     /// A map with one value that neither programs nor system calls can change, so that the verifier knows its content.
     pub fn frozen(name: &str, value: &[u8]) -> Result<Self> {
         let attempted = || format!("writing the BPF map {name}");
-        let value_size = u32::try_from(value.len()).map_err(|_| Error::malformed(attempted(), "too many bytes"))?;
+        let value_size =
+            u32::try_from(value.len()).map_err(|_| impossible(attempted(), InvalidInput, "too many bytes"))?;
         let map = Self::create(&MapDefinition {
             name: name.to_owned(),
             kind: kind::ARRAY,
@@ -135,9 +138,15 @@ impl Map {
     /// Adds the entry, or replaces its value.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_lengths(key.len(), value.len())?;
-        let mut arguments = Arguments::default().descriptor(0, self.as_fd()).input(8, key).input(16, value);
-        let outcome = arguments.call(Command::MapUpdate);
-        outcome.map(drop).map_err(|error| failed(self.attempted("writing an entry of"), error))
+        let mut patience = Patience::default();
+        loop {
+            let mut arguments = Arguments::default().descriptor(0, self.as_fd()).input(8, key).input(16, value);
+            match arguments.call(Command::MapUpdate) {
+                Ok(_) => return Ok(()),
+                Err(error) if patience.allows(&error, false) => {}
+                Err(error) => return Err(failed(self.attempted("writing an entry of"), error)),
+            }
+        }
     }
 
     /// False if there is no such entry.
@@ -168,7 +177,7 @@ impl Map {
         }
         let (keys, values) = (self.info.key_size, self.value_length);
         let reason = format!("its keys have {keys} bytes and its values {values}, not {key} and {value}");
-        Err(Error::malformed(self.attempted("using"), reason))
+        Err(impossible(self.attempted("using"), InvalidInput, reason))
     }
 
     fn of(descriptor: OwnedFd) -> Result<Self> {

@@ -15,6 +15,7 @@ mod iterator;
 pub mod link;
 pub mod map;
 pub mod object;
+mod patience;
 mod program;
 
 pub use batch::Entries;

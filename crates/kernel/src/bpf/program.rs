@@ -2,11 +2,12 @@
 
 use std::ffi::CString;
 use std::io;
+use std::io::ErrorKind::{NotFound, Unsupported};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::btf::KernelTypes;
-use super::call::{self, Arguments, Command, failed, number_at};
+use super::call::{self, Arguments, Command, failed, impossible, number_at};
 use super::hook::Hook;
 use super::instruction::Instruction;
 use super::map::Map;
@@ -51,7 +52,7 @@ impl<'a> Loader<'a> {
         map: impl Fn(&str) -> Option<&'m Map>,
         rodata: Option<&'a Map>,
     ) -> Result<Self> {
-        let missing = |name: &str| Error::malformed("loading a BPF object", format!("the map {name} is missing"));
+        let missing = |name: &str| impossible("loading a BPF object", NotFound, format!("the map {name} is missing"));
         let found = object.maps.iter().map(|it| map(&it.name).ok_or_else(|| missing(&it.name)));
         let maps = found.collect::<Result<Vec<&'a Map>>>()?;
         if !object.rodata.is_empty() && rodata.is_none() {
@@ -64,7 +65,7 @@ impl<'a> Loader<'a> {
 
     /// Has the kernel verify and compile the program of this name.
     pub fn load(&self, name: &str) -> Result<Program> {
-        let missing = || Error::malformed(format!("loading the BPF program {name}"), "the object does not have it");
+        let missing = || impossible(format!("loading the BPF program {name}"), NotFound, "the object does not have it");
         let code = self.object.program(name).ok_or_else(missing)?;
         let hook = hook_of(code)?;
         let bytes = self.encode(code)?;
@@ -94,7 +95,7 @@ impl<'a> Loader<'a> {
     }
 
     fn function(&self, name: &str) -> Result<u32> {
-        let missing = || Error::malformed("loading a BPF object", "the types of the kernel were not read");
+        let missing = || impossible("loading a BPF object", NotFound, "the types of the kernel were not read");
         self.types.as_ref().ok_or_else(missing)?.function(name)
     }
 }
@@ -105,7 +106,8 @@ fn refer(instruction: &mut Instruction, what: u8, map: Option<&Map>) {
 }
 
 fn hook_of(code: &Code) -> Result<Hook> {
-    let unknown = || Error::malformed(format!("loading the BPF program {}", code.name), "its section is unknown");
+    let unknown =
+        || impossible(format!("loading the BPF program {}", code.name), Unsupported, "its section is unknown");
     Hook::of_section(&code.section).ok_or_else(unknown)
 }
 

@@ -1,7 +1,8 @@
 //! Pins, replacement of programs, and what links report.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use portolan_kernel::bpf::{Cgroup, Hook, Link, Map, Program};
 
@@ -42,7 +43,11 @@ fn pinned_maps_programs_and_links_outlive_their_owner() {
     for hook in Hook::ALL.into_iter().filter(|hook| *hook != Hook::IterateUdp) {
         std::fs::remove_file(pins.at(&format!("link-{}", hook.attach_type()))).unwrap();
     }
-    assert!(ask_tcp(FRONTEND).is_err(), "without its pin a link is detached");
+    // The kernel detaches a link a moment after its last holder is gone.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while ask_tcp(FRONTEND).is_ok() {
+        assert!(Instant::now() < deadline, "without its pin a link is detached");
+    }
 }
 
 #[test]
@@ -58,30 +63,28 @@ fn a_link_reports_its_program_and_its_cgroup() {
     assert_ne!(info.program, new.info().unwrap().id);
     link.update(new).unwrap();
     assert_eq!(link.info().unwrap().program, new.info().unwrap().id);
+    // At once, unlike a removed pin.
     link.detach().unwrap();
     assert_eq!(link.info().unwrap().attached.unwrap().cgroup, 0);
 }
 
 #[test]
 fn no_connection_fails_while_programs_are_replaced() {
+    const ROUNDS: u32 = 10;
     let lab = with_service();
-    let is_over = AtomicBool::new(false);
+    let rounds = AtomicU32::new(0);
     lab.cgroup.enter();
-    let replaced = thread::scope(|scope| {
-        let replacing = scope.spawn(|| {
-            let mut count = 0;
-            while !is_over.load(Ordering::Relaxed) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while rounds.fetch_add(1, Ordering::Relaxed) < ROUNDS {
                 for program in lab.load() {
                     let (_, link) = lab.links.iter().find(|(hook, _)| *hook == program.hook()).unwrap();
                     link.update(&program).unwrap();
-                    count += 1;
                 }
             }
-            count
         });
-        (0..1000).for_each(|_| assert_eq!(ask_tcp(FRONTEND).unwrap().0, ENDPOINT));
-        is_over.store(true, Ordering::Relaxed);
-        replacing.join().unwrap()
+        while rounds.load(Ordering::Relaxed) <= ROUNDS {
+            assert_eq!(ask_tcp(FRONTEND).unwrap().0, ENDPOINT);
+        }
     });
-    assert!(replaced >= 9, "{replaced}");
 }

@@ -81,7 +81,7 @@ fn malformed_objects_are_errors() {
         for length in (0..bytes.len()).step_by(7) {
             assert!(Object::parse(&bytes[..length]).is_err(), "{length}");
         }
-        for at in 0..bytes.len() {
+        for at in (0..bytes.len()).step_by(7) {
             let mut changed = bytes.to_vec();
             changed[at] ^= 0xff;
             let _ = Object::parse(&changed);

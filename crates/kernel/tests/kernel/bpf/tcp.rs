@@ -1,12 +1,14 @@
 //! Connections through frontends.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::os::fd::FromRawFd;
 
 use super::entries::{
     CLUSTER, Frontend, LOCAL, PASS, REJECT, TCP, address_key, client_key, frontend_key, member_key, node_port_key,
 };
 use super::lab::{Lab, ask_tcp, is_refused, serve_tcp};
-use crate::common::run;
 
 const FRONTEND: &str = "10.96.0.1:80";
 const ENDPOINTS: [&str; 3] = ["127.0.1.1:8080", "127.0.1.2:8080", "127.0.1.3:8080"];
@@ -37,15 +39,14 @@ fn every_endpoint_is_reached_and_the_peer_is_the_frontend() {
 #[test]
 fn a_socket_of_ipv6_reaches_frontends_of_both_families() {
     let lab = Lab::in_pod();
-    run("ip", &["-6", "addr", "add", "fd00::1/128", "dev", "lo", "nodad"]);
-    serve_tcp("[fd00::1]:8080");
+    serve_tcp("[::1]:8080");
     lab.serve(FRONTEND, TCP, 1, &ENDPOINTS[..1]);
-    lab.serve("[fd00:96::1]:80", TCP, 2, &["[fd00::1]:8080"]);
+    lab.serve("[fd00:96::1]:80", TCP, 2, &["[::1]:8080"]);
     with_servers(&lab);
     let mapped = ask_tcp("[::ffff:10.96.0.1]:80").unwrap();
     assert_eq!(mapped, (ENDPOINTS[0].to_owned(), "[::ffff:10.96.0.1]:80".parse().unwrap()));
     let of_ipv6 = ask_tcp("[fd00:96::1]:80").unwrap();
-    assert_eq!(of_ipv6, ("[fd00::1]:8080".to_owned(), "[fd00:96::1]:80".parse().unwrap()));
+    assert_eq!(of_ipv6, ("[::1]:8080".to_owned(), "[fd00:96::1]:80".parse().unwrap()));
 }
 
 #[test]
@@ -144,4 +145,42 @@ fn a_client_whose_time_is_over_chooses_again() {
         lab.map("clients").update(&key, &client).unwrap();
     }
     assert_eq!(seen.len(), 3, "the client is from the time that the machine was started");
+}
+
+/// A socket of MPTCP, whose protocol the hook looks up as TCP; `None` on a kernel without it.
+fn connect_mptcp(to: SocketAddrV4) -> Option<TcpStream> {
+    const MPTCP: libc::c_int = 262;
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: to.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(to.ip().octets()) },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: takes no pointers.
+    let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, MPTCP) };
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor was just opened.
+    let stream = unsafe { TcpStream::from_raw_fd(descriptor) };
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the address lives until the call returns, and has this length.
+    let outcome = unsafe { libc::connect(descriptor, (&raw const address).cast(), length) };
+    assert_eq!(outcome, 0, "{}", std::io::Error::last_os_error());
+    Some(stream)
+}
+
+#[test]
+fn a_socket_of_mptcp_is_one_of_tcp() {
+    let lab = Lab::in_pod();
+    lab.serve(FRONTEND, TCP, 1, &ENDPOINTS[..1]);
+    with_servers(&lab);
+    let Some(mut stream) = connect_mptcp(FRONTEND.parse().unwrap()) else {
+        eprintln!("skipped: the kernel has no MPTCP");
+        return;
+    };
+    stream.write_all(b"?").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, ENDPOINTS[0]);
 }
