@@ -37,7 +37,7 @@ struct address {
 	u32 word[4];
 };
 
-// Scope 1 is a node port on any address of the node; its address is zero. Port 0 with protocol 0 is every other port of
+// The scopes of node ports stand for any address of the node in one family; their address is zero. Port 0 with protocol 0 is every other port of
 // the address.
 struct frontend_key {
 	struct address address;
@@ -45,7 +45,7 @@ struct frontend_key {
 	u8 protocol;
 	u8 scope;
 };
-enum { SCOPE_ADDRESS = 0, SCOPE_NODE_PORT = 1 };
+enum { SCOPE_ADDRESS = 0, SCOPE_NODE_PORT4 = 1, SCOPE_NODE_PORT6 = 2 };
 
 // All that one decision needs, replaced in one step. Pools, counts: cluster, local. Routes: for pods, for the node.
 struct frontend {

@@ -13,6 +13,12 @@ INLINE int is_same(const struct address *one, const struct address *other)
 	       one->word[3] == other->word[3];
 }
 
+INLINE u8 node_port_scope(const struct address *it)
+{
+	int is_ipv4 = !it->word[0] && !it->word[1] && it->word[2] == MAPPED;
+	return is_ipv4 ? SCOPE_NODE_PORT4 : SCOPE_NODE_PORT6;
+}
+
 // The protocol of the frontend; 0: none. A connection of MPTCP is one of TCP to a Service.
 INLINE u8 service_protocol(struct socket_address *ctx)
 {
@@ -34,7 +40,8 @@ INLINE struct frontend *find(const struct destination *to, u8 protocol, int is_n
 		return found;
 	u32 *whose = bpf_map_lookup_elem(&own, &to->address);
 	if (whose && (*whose == OWN_ANYWHERE || is_node)) {
-		struct frontend_key node_port = { .port = to->port, .protocol = protocol, .scope = SCOPE_NODE_PORT };
+		struct frontend_key node_port = { .port = to->port, .protocol = protocol,
+			.scope = node_port_scope(&to->address) };
 		found = bpf_map_lookup_elem(&frontends, &node_port);
 		if (found)
 			return found;

@@ -193,6 +193,10 @@ pub struct ExplainFlags {
     /// The interface that the packet arrives on, where pods are detected by interface
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
+    /// The source is a process or a pod of this node, whose sockets meet the hooks of ebpf mode; implied by addresses of the
+    /// node and of the pod ranges of its Node object
+    #[arg(long)]
+    pub on_node: bool,
     #[command(flatten)]
     pub question: QuestionFlags,
 }
