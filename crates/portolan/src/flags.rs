@@ -81,6 +81,9 @@ pub struct ProxyFlags {
     /// Replace the portolan proxy that listens on the control socket: it hands over its listeners and exits
     #[arg(long)]
     pub replace: bool,
+    /// Exit if this machine cannot run the configured mode, instead of running in another one
+    #[arg(long)]
+    pub strict_mode: bool,
     #[command(flatten)]
     pub own: OwnTrafficFlags,
     /// Least time between two writes to the kernel [default: that of the configuration if given there, else 0s]

@@ -84,8 +84,17 @@ struct Loaded {
 impl Hooks {
     /// Opens the pinned maps, or creates them. Nothing is attached yet.
     pub(super) fn open(place: HookPlace) -> Result<Self, Error> {
+        Self::with_room(place, u32::MAX)
+    }
+
+    /// The same with at most so many entries in each map that this mode writes.
+    pub(super) fn with_room(place: HookPlace, most: u32) -> Result<Self, Error> {
         mount_if_missing()?;
-        let object = object()?;
+        let mut object = object()?;
+        let is_written = |name: &str| MapName::ALL.iter().any(|map| map.name() == name);
+        for map in object.maps.iter_mut().filter(|map| is_written(&map.name)) {
+            map.max_entries = map.max_entries.min(most);
+        }
         let folder = place.maps(layout(&object));
         create_folder(&folder)?;
         create_folder(&place.links())?;

@@ -14,7 +14,7 @@ use portolan_plan::{Plan, ServicePlan};
 
 use super::Ebpf;
 use super::codec::{decode, encode_key, encode_value};
-use super::hooks::Hooks;
+use super::hooks::{HookPlace, Hooks};
 use super::objects::{Key, MapName, PoolName, Value};
 use crate::nft::{self, Nftables, NftablesKernel};
 use crate::{Change, Error, Objects, Observe, Program};
@@ -32,6 +32,18 @@ pub struct EbpfKernel {
 impl EbpfKernel {
     pub(super) fn new(rules: NftablesKernel, hooks: Hooks) -> Self {
         Self { rules, hooks, unaccelerated: BTreeSet::new() }
+    }
+
+    /// For tests of full maps: nothing is attached.
+    #[doc(hidden)]
+    pub fn with_room(cgroup: &str, most: u32) -> Result<Self, Error> {
+        let hooks = Hooks::with_room(HookPlace::find(cgroup)?, most)?;
+        Ok(Self::new(NftablesKernel::open()?, hooks))
+    }
+
+    /// Frontends that have no room in the maps.
+    pub fn unaccelerated(&self) -> usize {
+        self.unaccelerated.len()
     }
 
     fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {

@@ -132,3 +132,11 @@ fn without_the_capability_the_rules_serve_alone() {
     until("the hooks are gone", || !is_hooked(&node));
     assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
 }
+
+#[test]
+fn a_strict_mode_is_that_mode_or_none() {
+    let node = node_with_service();
+    let mut refused = node.spawn(&["--proxy-mode=kernelspace", "--strict-mode"]);
+    assert_eq!(refused.wait().unwrap().code(), Some(2));
+    assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
+}

@@ -10,13 +10,13 @@ const THREADED: &str = "threaded";
 const PINS: &str = "/sys/fs/bpf/portolan";
 
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub struct Cgroup {
     path: PathBuf,
 }
 
 impl Cgroup {
     /// Below the cgroup of this process, because threads cannot leave the part of the tree that their process is in.
-    pub(super) fn create() -> io::Result<Self> {
+    pub fn create() -> io::Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = own_cgroup()?.join(format!("portolan-lab-{}-{number}", process::id()));
@@ -26,7 +26,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

@@ -19,6 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use cgroup::Cgroup;
 pub use host::Host;
 pub use load::{Load, Stream, Tally};
 pub use probe::{Answer, Binding, LongConnection, Outcome};
@@ -27,7 +28,6 @@ pub use verdict::check;
 use crate::error::Error;
 use crate::packet::Protocol;
 use crate::topology;
-use cgroup::Cgroup;
 use server::Servers;
 
 pub struct Lab {
