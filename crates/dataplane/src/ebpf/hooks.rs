@@ -50,6 +50,12 @@ impl HookPlace {
         Path::new(BPF_FILE_SYSTEM).join(FOLDER).join(format!("{:x}", self.namespace))
     }
 
+    /// Where systemd keeps all processes in cgroups below the root, the tasks of the root are those of the kernel. Its sockets,
+    /// such as those of NFS, remember the translated address on older kernels and never find another endpoint.
+    fn passes_root(&self) -> bool {
+        ["init.scope", "system.slice"].iter().any(|unit| self.cgroup.join(unit).is_dir())
+    }
+
     /// The cgroup may be another one than before.
     fn note_cgroup(&self) -> Result<(), Error> {
         let path = self.folder().join(CGROUP);
@@ -95,11 +101,11 @@ impl Hooks {
         for map in object.maps.iter_mut().filter(|map| is_written(&map.name)) {
             map.max_entries = map.max_entries.min(most);
         }
+        remove_abandoned();
         let folder = place.maps(layout(&object));
         create_folder(&folder)?;
         create_folder(&place.links())?;
         place.note_cgroup()?;
-        remove_abandoned();
         let mut maps = BTreeMap::new();
         for definition in &object.maps {
             let path = folder.join(&definition.name);
@@ -188,7 +194,8 @@ impl Hooks {
 
     /// The constants that programs are loaded with. A refusal has its own error number since Linux 5.18.
     pub(super) fn constants(&self, can_refuse: bool) -> Result<Vec<u8>, Error> {
-        constants(&self.object, self.place.namespace, can_refuse)
+        let own = [("pass_root", u64::from(self.place.passes_root()))];
+        constants(&self.object, self.place.namespace, can_refuse, &own)
     }
 
     fn load(&self) -> Result<BTreeMap<String, Loaded>, Error> {
@@ -230,8 +237,13 @@ fn layout(object: &Object) -> u64 {
     object.constant(&object.rodata, "layout").unwrap_or(0)
 }
 
-pub(super) fn constants(object: &Object, namespace: u64, can_refuse: bool) -> Result<Vec<u8>, Error> {
-    let values = [("host_cookie", namespace), ("retval", u64::from(can_refuse))];
+pub(super) fn constants(
+    object: &Object,
+    namespace: u64,
+    can_refuse: bool,
+    more: &[(&str, u64)],
+) -> Result<Vec<u8>, Error> {
+    let values = [&[("host_cookie", namespace), ("retval", u64::from(can_refuse))], more].concat();
     object.rodata_with(&values).map_err(|error| failure("setting the constants of the hooks", error))
 }
 

@@ -102,12 +102,14 @@ struct ActiveEbpf {
 }
 
 impl Synchronize for ActiveEbpf {
-    /// The hooks are attached once the maps hold what the rules do.
+    /// The hooks are attached once the maps hold what the rules do. Where they cannot be, the rules serve alone.
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
-        let report = self.reconciler.sync(plan, trust)?;
+        let mut report = self.reconciler.sync(plan, trust)?;
         let hooks = &mut self.reconciler.kernel_mut().hooks;
-        if report.full || !hooks.is_loaded() {
-            hooks.attach()?;
+        if (report.full || !hooks.is_loaded())
+            && let Err(error) = hooks.attach()
+        {
+            report.failure.get_or_insert(format!("the rules serve without hooks: {error}"));
         }
         Ok(report)
     }

@@ -22,7 +22,9 @@ pub(super) fn refused() -> Option<String> {
         Ok(None) => return Some("cgroup v2 is not mounted".into()),
         Err(error) => return Some(error.to_string()),
     }
-    trial().err().map(|error| format!("a trial of the hooks failed: {error}"))
+    trial()
+        .err()
+        .map(|error| format!("a trial of the hooks failed (they need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON): {error}"))
 }
 
 /// Loads the first program.
@@ -30,7 +32,7 @@ fn trial() -> Result<(), Error> {
     let object = object()?;
     let maps = object.maps.iter().map(|it| Ok((it.name.clone(), Map::create(it)?)));
     let maps = maps.collect::<Result<std::collections::BTreeMap<_, _>, Error>>()?;
-    let rodata = Map::frozen("constants", &constants(&object, network_namespace_cookie()?, false)?)?;
+    let rodata = Map::frozen("constants", &constants(&object, network_namespace_cookie()?, false, &[])?)?;
     let loader = Loader::new(&object, |name| maps.get(name), Some(&rodata))?;
     if let Some(program) = object.programs.first() {
         loader.load(&program.name)?;

@@ -78,7 +78,7 @@ fn forwarded(
 
 fn run(objects: &Objects<Ebpf>, node: &NodePlan, packet: &Packet) -> Result<Vec<Outcome>, String> {
     let object = object().map_err(|error| error.to_string())?;
-    let rodata = constants(&object, NODE, true).map_err(|error| error.to_string())?;
+    let rodata = constants(&object, NODE, true, &[]).map_err(|error| error.to_string())?;
     let netns_cookie = if node.owns(packet.source) { NODE } else { POD };
     let maps = Entries(objects);
     let world = World { object: &object, maps: &maps, rodata: &rodata, netns_cookie, cgroup: 0, now: 0 };

@@ -133,10 +133,21 @@ fn without_the_capability_the_rules_serve_alone() {
     assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
 }
 
+/// The cgroup that the hooks belong at does not exist.
+#[test]
+fn hooks_that_cannot_be_attached_cost_no_service() {
+    let node = node_with_service();
+    let mut daemon = node.spawn(&["--proxy-mode=ebpf", "--nodeport-addresses=192.168.50.0/24", "--ebpf-cgroup=/none"]);
+    until("the Service is served", || node.answers("pod-a3", WEB) == ["pod-a1", "pod-b1"]);
+    until("the log has the reason", || node.log().contains("the rules serve without hooks: opening the cgroup /none"));
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
 #[test]
 fn a_strict_mode_is_that_mode_or_none() {
     let node = node_with_service();
     let mut refused = node.spawn(&["--proxy-mode=kernelspace", "--strict-mode"]);
-    assert_eq!(refused.wait().unwrap().code(), Some(2));
+    assert_eq!(refused.wait().unwrap().code(), Some(1));
     assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
 }

@@ -126,7 +126,8 @@ impl Node {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.arg("--control-socket").arg(&self.control_socket);
         // Hooks at the root would concern every process of this machine.
-        if command.get_args().any(|word| word == "proxy") {
+        let has = |start: &str| command.get_args().any(|word| word.to_string_lossy().starts_with(start));
+        if has("proxy") && !has("--ebpf-cgroup") {
             command.args(self.lab.cgroup().map(|cgroup| format!("--ebpf-cgroup={}", cgroup.display())));
         }
         if let Some(programs) = &self.programs {
