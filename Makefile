@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels soak bench bench-peers packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -24,6 +24,7 @@ help:
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
 	@echo 'make sbom    a software bill of materials: target/portolan.cdx.json'
+	@echo 'make bpf     compiles the BPF programs again: bpf/*.bpf.o (clang 14)'
 	@echo 'make bench   benchmarks at the size of a large cluster (root)'
 	@echo 'make soak    a node with 2,000 Services under churn, restarts and outages (MINUTES=30 or HOURS=24; root, Go)'
 	@echo 'make bench-peers    Portolan beside the real kube-proxy and CoreDNS, in one run (root, Go, half an hour)'
@@ -90,6 +91,11 @@ sbom:
 	@mkdir -p target
 	@scripts/sbom >target/portolan.cdx.json
 	@echo 'target/portolan.cdx.json'
+
+# The objects are committed: the build needs no clang.
+bpf:
+	@scripts/install-packages clang-14
+	@$(MAKE) --no-print-directory --directory bpf
 
 bench: packages root
 	$(CARGO) bench --locked -p portolan --bench scale

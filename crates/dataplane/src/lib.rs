@@ -7,6 +7,7 @@
 
 mod difference;
 mod drift;
+pub mod ebpf;
 mod families;
 mod fate;
 mod flows;
@@ -15,6 +16,7 @@ pub mod ipvs;
 pub mod machine;
 pub mod mode;
 pub mod modes;
+pub mod nft;
 pub mod nftables;
 mod objects;
 mod options;
@@ -39,7 +41,7 @@ use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
 pub use difference::{Difference, ObjectDifference};
 pub use flows::{FlowWorker, NoteWalk, Suspects, forget_stale_flows};
 pub use objects::{Change, Objects};
-pub use options::{ModeFlag, ModeSettings, OptionValue, Options};
+pub use options::{FlagKind, ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
 pub use reconcile::{Reconciler, render, verify};
 pub use report::{Changes, PortChange, SyncReport, Trust};

@@ -2,10 +2,10 @@
 
 use crate::mode::Mode;
 use crate::place::Place;
-use crate::{iptables, ipvs, nftables, userspace};
+use crate::{ebpf, iptables, ipvs, nftables, userspace};
 
 /// All modes, the default first.
-pub static ALL: &[&dyn Mode] = &[&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE];
+pub static ALL: &[&dyn Mode] = &[&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE, &ebpf::MODE];
 
 /// Serves while no daemon runs, after a mode whose daemon carries connections.
 pub static STAND_IN: &dyn Mode = &iptables::MODE;

@@ -64,10 +64,17 @@ impl Options {
     }
 }
 
-/// A flag that one mode adds to `portolan proxy`. Its value is a duration.
+/// A flag that one mode adds to `portolan proxy`.
 #[derive(Clone, Copy, Debug)]
 pub struct ModeFlag {
     pub name: &'static str,
     pub help: &'static str,
     pub default: &'static str,
+    pub kind: FlagKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagKind {
+    Duration,
+    Path,
 }

@@ -67,17 +67,23 @@ impl Found {
 #[derive(Clone, Debug)]
 pub struct Owned {
     pub mode: &'static str,
+    /// The table of nf_tables that belongs to Portolan alone.
+    pub(crate) table: bool,
     /// Chains in the tables of one variant of iptables.
     pub(crate) chains: Option<(Variant, Layout)>,
 }
 
 impl Owned {
     pub(crate) fn by(mode: &'static str) -> Self {
-        Self { mode, chains: None }
+        Self { mode, table: false, chains: None }
+    }
+
+    pub(crate) fn with_table(mode: &'static str) -> Self {
+        Self { table: true, ..Self::by(mode) }
     }
 
     pub(crate) fn with_chains(mode: &'static str, variant: Variant, layout: Layout) -> Self {
-        Self { mode, chains: Some((variant, layout)) }
+        Self { chains: Some((variant, layout)), ..Self::by(mode) }
     }
 }
 

@@ -44,6 +44,11 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         &self.dataplane
     }
 
+    /// The plan of the last sync that succeeded.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
     pub fn kernel(&self) -> &K {
         &self.kernel
     }

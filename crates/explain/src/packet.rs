@@ -15,10 +15,13 @@ pub struct PacketQuestion {
     pub destination: IpAddr,
     pub port: u16,
     pub protocol: String,
+    /// A process or a pod of this node sends it, also where the plan does not show that.
+    #[serde(default)]
+    pub on_node: bool,
 }
 
 impl PacketQuestion {
-    pub fn packet(&self) -> Result<Packet, String> {
+    pub fn packet(&self, plan: &Plan) -> Result<Packet, String> {
         if self.source.is_ipv4() != self.destination.is_ipv4() {
             return Err(format!("{} and {} are of different address families", self.source, self.destination));
         }
@@ -28,6 +31,7 @@ impl PacketQuestion {
             destination: self.destination,
             port: self.port,
             protocol: self.protocol.parse::<Protocol>()?,
+            is_from_socket: self.on_node || plan.is_on_node(self.source),
         })
     }
 }

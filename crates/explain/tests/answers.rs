@@ -57,6 +57,7 @@ fn explained(plan: &Plan, source: &str, destination: &str) -> String {
         destination: destination.ip(),
         port: destination.port(),
         protocol: Protocol::Tcp,
+        is_from_socket: false,
     };
     let answer = explain_packet(plan, &packet, &view().trace(plan, &packet), "the objects");
     assert_eq!(answer.disagreement, None);

@@ -226,7 +226,14 @@ pub(crate) fn packet(dice: &mut Dice<'_>) -> Packet {
         _ => (pod(family, dice.below(8)), 8080),
     };
     let protocol = dice.pick(&Protocol::ALL);
-    Packet { source, interface: interface.map(Into::into), destination, port, protocol }
+    Packet {
+        source,
+        interface: interface.map(Into::into),
+        destination,
+        port,
+        protocol,
+        is_from_socket: interface != Some(OUTER_INTERFACE),
+    }
 }
 
 /// A small cluster, the same each time.

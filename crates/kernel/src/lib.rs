@@ -2,6 +2,7 @@
 
 pub mod accounting;
 pub mod addresses;
+pub mod bpf;
 pub mod conntrack;
 pub mod datagram;
 pub mod datagram_batch;

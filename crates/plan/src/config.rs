@@ -28,6 +28,9 @@ pub struct Limits {
     /// Each address of a Service is bound to the node and has one pool, whatever the origin of a packet. Node ports do
     /// not answer at 127.0.0.1.
     pub virtual_servers: bool,
+    /// Hooks translate the destination of a socket when it connects: its source is kept, and its owner, a pod or the node, is
+    /// known. The rules serve everything else.
+    pub at_connect: bool,
 }
 
 impl Default for PlanConfig {

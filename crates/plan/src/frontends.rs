@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use portolan_model::{Family, IpNet, Service, ServiceKind, ServicePort, TrafficPolicy};
+use portolan_model::{Family, IpNet, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy};
 
+use crate::connect::{self, AtConnect};
 use crate::node::NodePlan;
 use crate::pools::{Pools, Wanted};
 use crate::service::{Frontend, FrontendAddress, FrontendKind};
@@ -45,13 +46,35 @@ impl<'a> Context<'a> {
         }
         if let Some(port) = self.port.node_port {
             let address = FrontendAddress::NodePort(port);
-            frontends.push(Frontend { address, kind: FrontendKind::NodePort, sources: None, routes: external });
+            frontends.push(self.frontend(address, FrontendKind::NodePort, external, None));
         }
         deduplicated(frontends)
     }
 
     fn vip(&self, address: IpAddr, kind: FrontendKind, routes: Routes, sources: Option<Box<[IpNet]>>) -> Frontend {
-        Frontend { address: FrontendAddress::Vip(address, self.port.port), kind, sources, routes }
+        self.frontend(FrontendAddress::Vip(address, self.port.port), kind, routes, sources)
+    }
+
+    /// The routes are those of origins that are known for certain.
+    fn frontend(
+        &self,
+        address: FrontendAddress,
+        kind: FrontendKind,
+        known: Routes,
+        sources: Option<Box<[IpNet]>>,
+    ) -> Frontend {
+        let at_connect = self.at_connect(known, sources.is_some());
+        // Without a detector no packet is known to come from a pod, so that pods are treated as outside traffic.
+        let pod = if self.detects_pods() { known.pod } else { known.outside };
+        Frontend { address, kind, sources, routes: Routes { pod, ..known }, at_connect }
+    }
+
+    fn at_connect(&self, routes: Routes, limits_sources: bool) -> AtConnect {
+        if !self.node.limits.at_connect || limits_sources || self.port.protocol == Protocol::Sctp {
+            return AtConnect::default();
+        }
+        let decide = |route| connect::verdict(route, self.node);
+        AtConnect { pod: decide(routes.pod), node: decide(routes.node) }
     }
 
     /// Traffic to the ClusterIP. The source of pods is kept; other sources are masqueraded, because replies to them
@@ -61,7 +84,7 @@ impl<'a> Context<'a> {
         let verdict = self.forward(pool, pools);
         let all = self.node.masquerade_all;
         let others = self.route(verdict, all || self.detects_pods());
-        self.routes(self.route(verdict, all), others, others)
+        Routes { pod: self.route(verdict, all), node: others, outside: others }
     }
 
     /// Traffic to node ports, load-balancer IPs and external IPs.
@@ -78,7 +101,7 @@ impl<'a> Context<'a> {
         // endpoints.
         let inside =
             if self.node.limits.virtual_servers && matches!(local, Verdict::Forward(_)) { local } else { anywhere };
-        self.routes(self.route(inside, false), self.route(inside, true), self.route(local, false))
+        Routes { pod: self.route(inside, false), node: self.route(inside, true), outside: self.route(local, false) }
     }
 
     /// The relay opens the connection to the endpoint, so that the endpoint sees the node as the client.
@@ -99,12 +122,6 @@ impl<'a> Context<'a> {
             (true, Pool::Local, true) => Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints)),
             (true, ..) => Verdict::Refuse(Refusal::Reject(Reason::NoEndpoints)),
         }
-    }
-
-    /// Without a detector no packet is known to come from a pod, so that pods are treated as outside traffic.
-    fn routes(&self, pod: Route, node: Route, outside: Route) -> Routes {
-        let pod = if self.detects_pods() { pod } else { outside };
-        Routes { pod, node, outside }
     }
 
     /// `loadBalancerSourceRanges` of this family. A range that covers every address is no restriction.

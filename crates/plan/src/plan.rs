@@ -34,6 +34,11 @@ impl Plan {
         &self.facts
     }
 
+    /// Whether the address belongs to this node or to one of its pods.
+    pub fn is_on_node(&self, address: IpAddr) -> bool {
+        self.node.owns(address) || self.facts.node.pod_ranges.iter().any(|range| range.contains(&address))
+    }
+
     /// Whether the address is used by Services alone, so that its other ports are refused. In ipvs mode all Service
     /// addresses are local to the node, and such a packet would otherwise reach a process of the node.
     pub fn owns_address(&self, address: IpAddr) -> bool {

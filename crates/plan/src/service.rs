@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use portolan_model::{Family, IpNet, Protocol, ServiceName, ServicePortName};
 
+use crate::connect::AtConnect;
 use crate::verdict::{Pool, Routes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Frontend {
     /// Only these sources are allowed; `None` allows all.
     pub sources: Option<Box<[IpNet]>>,
     pub routes: Routes,
+    /// What hooks decide, in a mode that has them.
+    pub at_connect: AtConnect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use portolan_model::{Family, Protocol};
 
 use crate::claims::Claim;
+use crate::connect::AtConnect;
 use crate::node::NodePlan;
 use crate::plan::Plan;
-use crate::service::{Endpoint, Frontend, PortKey};
+use crate::service::{Endpoint, Frontend, PortKey, ServicePlan};
 use crate::verdict::{Origin, Reason, Refusal, Verdict};
 
 /// The first packet of a connection, as it reaches the node.
@@ -21,6 +22,8 @@ pub struct Packet {
     pub destination: IpAddr,
     pub port: u16,
     pub protocol: Protocol,
+    /// A socket of this node or of one of its pods sends it, so that hooks at connect(2) see it, in a mode that has them.
+    pub is_from_socket: bool,
 }
 
 impl fmt::Display for Packet {
@@ -150,6 +153,10 @@ fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &
     if !is_allowed(frontend, packet.source) {
         return refuse(Refusal::Drop(Reason::SourceNotAllowed), steps);
     }
+    if let Some(verdict) = at_connect(&plan.node, frontend, packet) {
+        steps.push(Step::new("decided when the socket connects", "the source address is kept"));
+        return decided_at_connect(verdict, service, steps);
+    }
     let route = frontend.routes.from(origin);
     match route.verdict {
         Verdict::Refuse(refusal) => refuse(refusal, steps),
@@ -160,6 +167,24 @@ fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &
                 format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind),
             ));
             Fate::Forward(candidates)
+        }
+    }
+}
+
+/// The decision of a hook, for a packet that one sees.
+fn at_connect(node: &NodePlan, frontend: &Frontend, packet: &Packet) -> Option<Verdict> {
+    let AtConnect { pod, node: of_node } = frontend.at_connect;
+    if node.owns(packet.source) { of_node } else { pod }.filter(|_| packet.is_from_socket)
+}
+
+fn decided_at_connect(verdict: Verdict, service: &ServicePlan, steps: &mut Vec<Step>) -> Fate {
+    match verdict {
+        Verdict::Refuse(refusal) => refuse(refusal, steps),
+        Verdict::Forward(pool) => {
+            let endpoints = service.pool(pool);
+            steps.push(Step::new(format!("one of {} endpoints of the {pool} pool", endpoints.len()), ""));
+            let candidate = |endpoint: &Endpoint| Candidate { endpoint: endpoint.socket(), masquerade: false };
+            Fate::Forward(endpoints.iter().map(candidate).collect())
         }
     }
 }

@@ -223,7 +223,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
         Question::Verify => Answer::Verify(verify_answer(traffic.mode.name(), &view.verify(&plan)?)),
         Question::Packet(packet) => {
-            let packet = packet.packet().map_err(|mistake| anyhow!(mistake))?;
+            let packet = packet.packet(&plan).map_err(|mistake| anyhow!(mistake))?;
             let met = view.trace_kernel(&plan, &packet)?;
             Answer::Packet(Box::new(explain_packet(&plan, &packet, &met, "the kernel's tables")))
         }

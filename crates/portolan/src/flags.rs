@@ -81,6 +81,9 @@ pub struct ProxyFlags {
     /// Replace the portolan proxy that listens on the control socket: it hands over its listeners and exits
     #[arg(long)]
     pub replace: bool,
+    /// Exit if this machine cannot run the configured mode, instead of running in another one
+    #[arg(long)]
+    pub strict_mode: bool,
     #[command(flatten)]
     pub own: OwnTrafficFlags,
     /// Least time between two writes to the kernel [default: that of the configuration if given there, else 0s]
@@ -193,6 +196,10 @@ pub struct ExplainFlags {
     /// The interface that the packet arrives on, where pods are detected by interface
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
+    /// The source is a process or a pod of this node, whose sockets meet the hooks of ebpf mode; implied by addresses of the
+    /// node and of the pod ranges of its Node object
+    #[arg(long)]
+    pub on_node: bool,
     #[command(flatten)]
     pub question: QuestionFlags,
 }

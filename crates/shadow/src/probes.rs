@@ -77,7 +77,14 @@ impl<'a> Senders<'a> {
         };
         let probe = |(client, source, interface): &Sender, destination: IpAddr| Probe {
             client: *client,
-            packet: Packet { source: *source, interface: interface.clone(), destination, port, protocol },
+            packet: Packet {
+                source: *source,
+                interface: interface.clone(),
+                destination,
+                port,
+                protocol,
+                is_from_socket: false,
+            },
         };
         let mut probes = Vec::new();
         for destination in destinations {

@@ -18,6 +18,9 @@ pub enum Error {
     )]
     Privilege { source: io::Error },
 
+    #[error("cannot create a cgroup for threads: {source}; the lab needs cgroup v2, mounted for writing")]
+    Cgroup { source: io::Error },
+
     #[error("cannot run `{tool}` in {host}: it is not installed; install it with `apt-get install {package}`")]
     MissingTool { host: &'static str, tool: String, package: &'static str },
 

@@ -102,6 +102,11 @@ impl Source {
         Ok(Source::at(address))
     }
 
+    /// Whether it is node-a or one of its pods.
+    pub fn is_on_node(&self) -> bool {
+        self.name.as_deref().is_some_and(topology::is_on_node)
+    }
+
     /// An address of no host arrives from outside, by node-a's default route.
     fn at(address: IpAddr) -> Source {
         let host = topology::by_address(address);

@@ -25,6 +25,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The node under test.
 pub const NODE: &str = "node-a";
 
+/// Whether it is the node under test or one of its pods.
+pub fn is_on_node(name: &str) -> bool {
+    name == NODE || name.starts_with("pod-a")
+}
+
 /// One row of the table.
 #[derive(Debug)]
 pub struct HostAddresses {

@@ -17,7 +17,7 @@ use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally};
 use crate::traffic::{NoCounters, ReadTraffic};
 use crate::view::View;
-use crate::{Difference, Error, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
+use crate::{Difference, Error, FlagKind, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
 
 const FEATURES: &[Feature] = &[
     requirements::NETLINK,
@@ -63,6 +63,7 @@ impl Mode for IpvsMode {
             name: DRAIN_TIMEOUT,
             help: "In ipvs mode: how long an endpoint that is gone keeps its open connections; 0s means without limit",
             default: "0s",
+            kind: FlagKind::Duration,
         }]
     }
 

@@ -20,6 +20,7 @@ fn packet() -> Packet {
         destination: "10.96.0.10".parse().expect("an address"),
         port: 80,
         protocol: Protocol::Tcp,
+        is_from_socket: false,
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use portolan_kernel::nftables::{Batch, Nftables as Handle};
 use portolan_model::Family;
 
-use super::{NAME, TABLE, cleanup};
+use super::NAME;
+use crate::nft::{TABLE, cleanup};
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 
 /// The table of kube-proxy's nftables mode, in both families.
@@ -73,7 +74,7 @@ impl Place for ProxyTable {
 
     fn find(&self, owned: Option<&Owned>) -> Outcome<Option<Found>> {
         let mut handle = Handle::open().map_err(|error| self.failure("reading", error))?;
-        let is_active = self.users == Users::Portolan && owned.is_some_and(|owned| owned.mode == NAME);
+        let is_active = self.users == Users::Portolan && owned.is_some_and(|owned| owned.table);
         if is_active || !self.exists(&mut handle)? {
             return Ok(None);
         }

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use portolan_kernel::nftables::Monitor;
 use portolan_plan::Plan;
 
+use super::NAME;
 use super::leftovers::ProxyTable;
-use super::{NAME, Nftables, NftablesKernel, TABLE, listing, requirements};
-use crate::drift::{CommitWatch, ForeignChange};
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
+use crate::nft::{self, Nftables, NftablesKernel, dataplane, listing, requirements};
 use crate::place::{Owned, Place};
 use crate::requirements::Feature;
-use crate::traffic::{CountTraffic, Counts, ForgetCounts, Pair, ReadTraffic, Traffic, TrafficSample, Usage};
+use crate::traffic::{CountTraffic, Pair, ReadTraffic, Usage};
 use crate::view::View;
 use crate::{Error, Listeners, ModeSettings, Reconciler};
 
@@ -34,8 +33,7 @@ impl Mode for NftablesMode {
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {
-        let ModeSettings { masquerade_bit, traffic_counters, .. } = settings;
-        format!("masquerade_bit: {masquerade_bit}, traffic_counters: {traffic_counters}")
+        nft::describe(settings)
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
@@ -49,7 +47,7 @@ impl Mode for NftablesMode {
     }
 
     fn damage(&self) -> &'static [&'static str] {
-        &["nft", "delete", "table", "ip", "portolan"]
+        nft::DAMAGE
     }
 
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
@@ -61,11 +59,6 @@ impl Mode for NftablesMode {
     }
 }
 
-fn dataplane(settings: &ModeSettings) -> Nftables {
-    let mode = Nftables::new(settings.masquerade_bit);
-    if settings.traffic_counters { mode } else { mode.without_traffic_counters() }
-}
-
 struct ActiveNftables {
     reconciler: Reconciler<Nftables, NftablesKernel>,
     settings: ModeSettings,
@@ -75,8 +68,7 @@ synchronize_by_reconciler!(ActiveNftables);
 
 impl ActiveMode for ActiveNftables {
     fn use_settings(&mut self, settings: &ModeSettings) -> Result<(), Error> {
-        let read = |settings: &ModeSettings| (settings.masquerade_bit, settings.traffic_counters);
-        if read(settings) != read(&self.settings) {
+        if !nft::is_same(settings, &self.settings) {
             self.reconciler.use_dataplane(dataplane(settings));
             self.settings = settings.clone();
         }
@@ -84,55 +76,18 @@ impl ActiveMode for ActiveNftables {
     }
 
     fn owned(&self) -> Owned {
-        Owned::by(NAME)
+        Owned::with_table(NAME)
     }
 
     fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
-        let kernel = self.reconciler.kernel();
-        Ok(Box::new(TableWatch(CommitWatch::new(Monitor::open(kernel.port_id())?, kernel.compared_state())?)))
+        nft::watch(self.reconciler.kernel())
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
-        Ok(Box::new(Counters { traffic: Traffic::new(), kernel: NftablesKernel::open()? }))
+        nft::traffic_reader()
     }
 
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
         self.reconciler.kernel_mut().forget_counts(pairs)
-    }
-}
-
-/// The kernel's notifications about our table. Those of our own commits carry our port number.
-struct TableWatch(CommitWatch);
-
-impl WatchForeignChanges for TableWatch {
-    fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
-        self.0.wait(&|notice| notice.table == TABLE, |family| format!("table {} {TABLE}", family.nft_name()))
-    }
-}
-
-/// Reads the kernel's counters, and has idle ones deleted by the thread that syncs.
-struct Counters {
-    traffic: Traffic,
-    kernel: NftablesKernel,
-}
-
-impl ReadTraffic for Counters {
-    fn read(&mut self, plan: &Plan, forget: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
-        self.traffic.read(&mut ReadHere { kernel: &mut self.kernel, forget }, plan)
-    }
-}
-
-struct ReadHere<'a, 'b> {
-    kernel: &'a mut NftablesKernel,
-    forget: &'a mut ForgetCounts<'b>,
-}
-
-impl CountTraffic for ReadHere<'_, '_> {
-    fn read_counts(&mut self) -> Result<Counts, Error> {
-        self.kernel.read_counts()
-    }
-
-    fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
-        (self.forget)(pairs)
     }
 }

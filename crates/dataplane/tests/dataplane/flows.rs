@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::fake::FakeKernel;
-use portolan_dataplane::nftables::Nftables;
+use portolan_dataplane::nft::Nftables;
 use portolan_dataplane::{Changes, FlowWorker, Reconciler, Suspects, SyncReport, Trust, forget_stale_flows};
 use portolan_kernel::conntrack::{Conntrack, Flow};
 use portolan_model::{Family, Node, Protocol, Service, ServiceName, Snapshot};

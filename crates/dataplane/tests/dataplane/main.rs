@@ -5,6 +5,7 @@ mod flows;
 mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
+mod hooks;
 mod iptables_kernel;
 mod kernels;
 mod nftables_kernel;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel, listing};
+use portolan_dataplane::nft::{Nftables, NftablesKernel, listing};
 use portolan_dataplane::{Reconciler, Trust, render, verify};
 use portolan_model::{Family, Node, Service, ServiceName};
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};

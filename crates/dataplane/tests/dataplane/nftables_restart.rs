@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Reconciler, SyncReport, Trust, verify};
 use portolan_kernel::nftables::{Batch, Nftables as Handle, Options};
 use portolan_model::{Family, ServiceName, Snapshot};

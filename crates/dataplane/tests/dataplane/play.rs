@@ -4,6 +4,7 @@ use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
 use portolan_dataplane::{Error, ModeSettings, OptionValue, Options, SyncReport, Trust};
 use portolan_plan::{Plan, PlanConfig, plan};
+use portolan_testkit::Cgroup;
 
 use crate::history::random::check;
 use crate::history::{Happening, beginning, config, happen};
@@ -44,10 +45,13 @@ pub(crate) fn cases(usual: u32) -> u32 {
 
 /// Half of the histories run in the legacy tables, in a mode with iptables rules.
 pub(crate) fn check_in_real_kernel(mode: &dyn Mode, usual: u32) {
+    // Hooks at the root would concern every process of this machine.
+    let cgroup = Cgroup::create().expect("cgroup v2 is mounted");
     check(cases(usual), |history, random| {
         let variant = if random % 2 == 1 { Variant::Legacy } else { Variant::Nft };
         let mut options = Options::default();
         options.set(VARIANT_OPTION, OptionValue::Text(variant.name().into()));
+        options.set("ebpf-cgroup", OptionValue::Text(cgroup.path().display().to_string()));
         let settings = ModeSettings { options, ..ModeSettings::default() };
         play(mode, history, &mut *mode.open(&settings).expect("the mode can be opened"));
     });

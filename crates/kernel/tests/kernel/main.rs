@@ -1,7 +1,8 @@
-//! Netlink, nf_tables, conntrack, IP sets and addresses in the real kernel, each test in a network namespace of its own.
+//! Netlink, nf_tables, conntrack, IP sets, addresses and BPF in the real kernel, each test in a network namespace of its own.
 
 mod addresses;
 mod batch;
+mod bpf;
 mod common;
 mod conntrack;
 mod disturbed;

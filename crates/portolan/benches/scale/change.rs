@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Reconciler, Trust};
 use portolan_kernel::nftables::Monitor;
 use portolan_model::Snapshot;

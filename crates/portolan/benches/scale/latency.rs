@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Reconciler, Trust};
 use portolan_plan::{DetectLocal, Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Protocol, topology};

@@ -5,6 +5,7 @@
 
 mod change;
 mod cluster;
+mod hooks;
 mod latency;
 mod rules;
 mod soak;
@@ -15,11 +16,12 @@ mod traffic;
 /// The sizes that are compared: Services, and endpoints of each.
 const SIZES: [(u32, u32); 2] = [(10_000, 3), (50_000, 5)];
 
-const PARTS: [(&str, fn()); 6] = [
+const PARTS: [(&str, fn()); 7] = [
     ("start", start::run),
     ("rules", rules::run),
     ("change", change::run),
     ("latency", latency::run),
+    ("hooks", hooks::run),
     ("traffic", traffic::run),
     ("soak", soak::run),
 ];

@@ -1,6 +1,6 @@
 //! The number of rules for few and for many Services of the same mix.
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel, TABLE};
+use portolan_dataplane::nft::{Nftables, NftablesKernel, TABLE};
 use portolan_dataplane::{Reconciler, Trust, peers};
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;

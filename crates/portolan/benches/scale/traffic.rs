@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::traffic::Traffic;
 use portolan_dataplane::{Reconciler, Trust};
 use portolan_model::{Service, ServicePort, Slice, SlicePort, Slices, Snapshot};

@@ -105,9 +105,11 @@ impl RenderedObject {
 
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
     let question = packet_question(flags)?;
-    let packet = question.packet().map_err(|mistake| anyhow!(mistake))?;
+    // A mistake is reported before anything else is asked.
+    question.packet(&Plan::default()).map_err(|mistake| anyhow!(mistake))?;
     let answer = match Offline::load_if_given(&flags.question)? {
         Some(offline) => {
+            let packet = question.packet(&offline.plan).map_err(|mistake| anyhow!(mistake))?;
             let met = offline.view().trace(&offline.plan, &packet);
             explain_packet(&offline.plan, &packet, &met, OFFLINE)
         }
@@ -134,6 +136,7 @@ fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
         destination: socket.ip(),
         port: socket.port(),
         protocol: protocol.into(),
+        on_node: flags.on_node,
     })
 }
 

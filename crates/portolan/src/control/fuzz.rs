@@ -19,7 +19,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
     let answer = match &question {
         Question::Services => Answer::Services(services(plan)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
-        Question::Packet(packet) => match packet.packet() {
+        Question::Packet(packet) => match packet.packet(plan) {
             Ok(packet) => {
                 let met = view.trace(plan, &packet);
                 Answer::Packet(Box::new(explain_packet(plan, &packet, &met, "objects")))

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use portolan_config::parse_duration;
-use portolan_dataplane::{ModeFlag, OptionValue, Options, modes};
+use portolan_dataplane::{FlagKind, ModeFlag, OptionValue, Options, modes};
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default)]
@@ -13,12 +13,11 @@ fn flags() -> impl Iterator<Item = &'static ModeFlag> {
 }
 
 fn argument(flag: &'static ModeFlag) -> Arg {
-    Arg::new(flag.name)
-        .long(flag.name)
-        .value_name("TIME")
-        .value_parser(parse_duration)
-        .default_value(flag.default)
-        .help(flag.help)
+    let argument = Arg::new(flag.name).long(flag.name).default_value(flag.default).help(flag.help);
+    match flag.kind {
+        FlagKind::Duration => argument.value_name("TIME").value_parser(parse_duration),
+        FlagKind::Path => argument.value_name("PATH").hide_default_value(true),
+    }
 }
 
 impl Args for ModeFlags {
@@ -35,9 +34,11 @@ impl FromArgMatches for ModeFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = Options::default();
         for flag in flags() {
-            if let Some(time) = matches.get_one::<Duration>(flag.name) {
-                options.set(flag.name, OptionValue::Duration(*time));
-            }
+            let value = match flag.kind {
+                FlagKind::Duration => matches.get_one::<Duration>(flag.name).map(|time| OptionValue::Duration(*time)),
+                FlagKind::Path => matches.get_one::<String>(flag.name).map(|path| OptionValue::Text(path.clone())),
+            };
+            value.into_iter().for_each(|value| options.set(flag.name, value));
         }
         Ok(Self(options))
     }

@@ -80,6 +80,9 @@ impl Settings {
         let (Read { document, mut notices, serves_health, serves_metrics }, config_file) = file::read(given)?;
         let is_takeover = config_file.is_some() || flags.manifests.manifests.is_empty();
         let (traffic, traffic_notices) = TrafficSettings::read(&document, given, &flags.own, is_takeover, Purpose::Run);
+        if flags.strict_mode {
+            traffic.refuse_substitute()?;
+        }
         notices.extend(traffic_notices);
         let names = if flags.dns.is_empty() { Names::None } else { Names::OfServices };
         let socket = |path: &str| document.text(path).parse().with_context(|| document.place(path));

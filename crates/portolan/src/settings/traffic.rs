@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use ipnet::IpNet;
 use portolan_config::{ConfiguredMode, Document, FIELDS, Flag, Given, Notice, Value, is_on, parse_range};
 use portolan_dataplane::mode::Mode;
@@ -55,6 +56,17 @@ impl TrafficSettings {
         };
         let notices = mode_notice.into_iter().chain(address_notice).collect();
         (Self { plan, configured_mode, mode, mode_settings }, notices)
+    }
+
+    /// An error if another mode than the configured one runs.
+    pub(super) fn refuse_substitute(&self) -> anyhow::Result<()> {
+        let configured = self.configured_mode;
+        if configured == ConfiguredMode::Unset || self.mode.name() == configured.name() {
+            return Ok(());
+        }
+        let missing = modes::named(configured.name()).map(|mode| mode.missing().unwrap_or_default());
+        let missing = missing.unwrap_or_else(|| "this version does not have it".into());
+        bail!("mode {} is configured, --strict-mode allows no other, and {missing}", configured.name())
     }
 
     pub(crate) fn use_mode(&mut self, mode: &'static dyn Mode) {

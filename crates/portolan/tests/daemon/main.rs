@@ -8,6 +8,7 @@ mod compatibility;
 mod control;
 mod dns;
 mod drift;
+mod ebpf;
 mod families;
 mod files;
 mod flows;

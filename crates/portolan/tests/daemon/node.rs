@@ -29,7 +29,7 @@ pub(crate) struct Node {
 impl Node {
     /// A lab without a daemon, and with an empty folder of manifests.
     pub(crate) fn new() -> Self {
-        let lab = Lab::new().unwrap_or_else(|error| panic!("{error}"));
+        let lab = Lab::with_cgroup().unwrap_or_else(|error| panic!("{error}"));
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("manifests")).unwrap();
         let control_socket = folder.path().join("control.sock");
@@ -85,6 +85,16 @@ impl Node {
         until("the daemon is ready", || self.log().contains("ready: "));
     }
 
+    /// The same without these capabilities, such as `-bpf,-sys_admin`.
+    pub(crate) fn start_without(&mut self, capabilities: &str, arguments: &[&str]) {
+        let mut command = Command::new("setpriv");
+        command.arg(format!("--bounding-set={capabilities}"));
+        command.args([env!("CARGO_BIN_EXE_portolan"), "proxy", "-v", "2"]).args(arguments);
+        self.add_facts(&mut command, "manifests");
+        self.daemon = Some(self.begin(command));
+        self.settle();
+    }
+
     /// Starts another daemon beside that of this node.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(&["proxy", "-v", "2"]);
@@ -115,6 +125,11 @@ impl Node {
     fn begin(&self, mut command: Command) -> Child {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         command.arg("--control-socket").arg(&self.control_socket);
+        // Hooks at the root would concern every process of this machine.
+        let has = |start: &str| command.get_args().any(|word| word.to_string_lossy().starts_with(start));
+        if has("proxy") && !has("--ebpf-cgroup") {
+            command.args(self.lab.cgroup().map(|cgroup| format!("--ebpf-cgroup={}", cgroup.display())));
+        }
         if let Some(programs) = &self.programs {
             let rest = std::env::var("PATH").unwrap_or_default();
             command.env("PATH", format!("{}:{rest}", programs.display()));

@@ -4,7 +4,7 @@ use std::fs;
 
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::leftovers;
-use portolan_dataplane::{ModeSettings, Owned};
+use portolan_dataplane::{ModeSettings, OptionValue, Owned};
 use portolan_testkit::topology;
 
 use crate::node::Node;
@@ -23,7 +23,10 @@ pub(crate) fn switch(node: &Node, mode: &dyn Mode, more: &str) {
 }
 
 fn owned(node: &Node, mode: &dyn Mode) -> Owned {
-    let open = || mode.open(&ModeSettings::default()).expect("the mode can be opened").owned();
+    let mut settings = ModeSettings::default();
+    let cgroup = node.lab.cgroup().expect("the lab has a cgroup").display().to_string();
+    settings.options.set("ebpf-cgroup", OptionValue::Text(cgroup));
+    let open = || mode.open(&settings).expect("the mode can be opened").owned();
     node.lab.host(topology::NODE).run(open)
 }
 

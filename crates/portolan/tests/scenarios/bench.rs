@@ -20,7 +20,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     fn open(tested: Tested, masquerade_bit: u8) -> Result<Self, String> {
-        let lab = Lab::new().map_err(|error| error.to_string())?;
+        let lab = tested.lab()?;
         let active = tested.open(&lab, masquerade_bit)?;
         Ok(Self { lab, tested, active, masquerade_bit, passed: Vec::new() })
     }

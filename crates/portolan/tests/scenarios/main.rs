@@ -136,6 +136,15 @@ fn real_packets_go_as_written() {
     });
 }
 
+/// The rules of a mode with hooks serve everything that meets none.
+#[test]
+fn real_packets_past_the_hooks_go_as_written() {
+    let has_hooks = |tested: &Tested| tested.mode.missing().is_none() && tested.has_hooks();
+    for tested in mode::all().filter(has_hooks) {
+        check_packets(scenarios(), Tested { is_hooked: false, ..tested });
+    }
+}
+
 /// The modes with iptables rules, in the legacy tables.
 #[test]
 fn real_packets_go_as_written_with_legacy_tables() {

@@ -4,20 +4,27 @@ use portolan_dataplane::mode::{ActiveMode, Mode, ModeView, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
 use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
 use portolan_plan::Plan;
-use portolan_testkit::{Expected, Lab, PacketLine, Scenario, topology};
+use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
 
 use crate::support::{Session, facts};
+
+/// The cgroup that hooks are attached to.
+const CGROUP_OPTION: &str = "ebpf-cgroup";
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tested {
     pub(crate) mode: &'static dyn Mode,
     /// For modes with iptables rules.
     pub(crate) variant: Variant,
+    /// Whether clients on the node meet the mode's hooks, if it has any.
+    pub(crate) is_hooked: bool,
 }
 
-/// Every mode of the registry.
+/// Every mode of the registry, or the one that the variable MODE names.
 pub(crate) fn all() -> impl Iterator<Item = Tested> {
-    modes::ALL.iter().map(|mode| Tested { mode: *mode, variant: Variant::Nft })
+    let wanted = std::env::var("MODE").unwrap_or_default();
+    let is_wanted = move |mode: &&&dyn Mode| wanted.is_empty() || wanted.split(' ').next() == Some(mode.name());
+    modes::ALL.iter().filter(is_wanted).map(|mode| Tested { mode: *mode, variant: Variant::Nft, is_hooked: true })
 }
 
 impl Tested {
@@ -58,24 +65,55 @@ impl Tested {
         self.mode.in_memory(&self.settings(self.session(scenario).masquerade_bit), 10, seed)
     }
 
+    /// A lab that the mode can be opened on.
+    pub(crate) fn lab(self) -> Result<Lab, String> {
+        let lab = match (self.has_hooks(), self.is_hooked) {
+            (false, _) => Lab::new(),
+            (true, true) => Lab::with_cgroup().map(Lab::without_connected_udp),
+            (true, false) => Lab::beside_cgroup(),
+        };
+        lab.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn has_hooks(self) -> bool {
+        self.mode.limits().at_connect
+    }
+
     /// The mode on the lab's node.
     pub(crate) fn open(self, lab: &Lab, masquerade_bit: u8) -> Result<Box<dyn ActiveMode>, String> {
-        let settings = self.settings(masquerade_bit);
+        let mut settings = self.settings(masquerade_bit);
+        if let Some(cgroup) = lab.cgroup() {
+            settings.options.set(CGROUP_OPTION, OptionValue::Text(cgroup.display().to_string()));
+        }
         lab.host(topology::NODE).run(|| self.mode.open(&settings)).map_err(|error| error.to_string())
     }
 
-    /// A scenario's line in this mode: the fate for the mode, or the one for all modes.
+    /// A scenario's line in this mode: the fate for the mode, or the one for all modes. Past the hooks it is that of the rules.
     pub(crate) fn adapted(self, line: &PacketLine) -> PacketLine {
+        if self.has_hooks() && !self.is_hooked {
+            return line.in_mode(modes::default().name());
+        }
         let is_written = line.exceptions.iter().any(|(mode, _)| mode == self.name());
         let line = line.in_mode(self.name());
-        if self.mode.limits().relayed && !is_written { relayed(line) } else { line }
+        let limits = self.mode.limits();
+        match is_written {
+            false if limits.relayed => with_masquerade(line, true),
+            false if limits.at_connect && is_hooked(&line) => with_masquerade(line, false),
+            _ => line,
+        }
     }
 }
 
-/// An endpoint sees the node as the source of a relayed connection.
-fn relayed(mut line: PacketLine) -> PacketLine {
+/// Whether hooks at connect(2) see the packet's socket.
+fn is_hooked(line: &PacketLine) -> bool {
+    line.source.is_on_node() && line.protocol != Protocol::Sctp
+}
+
+/// An endpoint sees the node as the source of a relayed connection, and the client itself where a hook has translated the
+/// socket's destination.
+fn with_masquerade(mut line: PacketLine, is_masqueraded: bool) -> PacketLine {
     if let Expected::Forward { masquerade, .. } = &mut line.expected {
-        *masquerade = true;
+        *masquerade = is_masqueraded;
     }
     line
 }

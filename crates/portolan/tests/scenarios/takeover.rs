@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{ModeSettings, Reconciler, Trust, modes, peers};
 use portolan_testkit::{Lab, LongConnection, Protocol, Scenario, Source, topology};
 

@@ -118,6 +118,7 @@ pub(crate) fn packet(line: &PacketLine) -> Packet {
             WireProtocol::Udp => Protocol::Udp,
             WireProtocol::Sctp => Protocol::Sctp,
         },
+        is_from_socket: line.source.is_on_node(),
     }
 }
 

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::panic;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use socket2::{Domain, Socket, Type};
 
+use super::cgroup::Cgroup;
 use crate::error::Error;
 use crate::packet::Protocol;
 
@@ -18,13 +20,33 @@ pub struct Host {
     name: &'static str,
     /// The open file keeps the namespace alive.
     namespace: File,
+    cgroup: Option<Arc<Cgroup>>,
+    /// Whether probes by UDP use connected sockets.
+    connects_udp: bool,
 }
 
 impl Host {
     /// Only the thread that unshares leaves the old namespace, so a short-lived one does it.
     pub(super) fn create(name: &'static str) -> Result<Host, Error> {
         let namespace = thread::spawn(fresh_namespace).join().unwrap_or_else(|panic| panic::resume_unwind(panic));
-        Ok(Host { name, namespace: namespace.map_err(|source| Error::Privilege { source })? })
+        Ok(Host {
+            name,
+            namespace: namespace.map_err(|source| Error::Privilege { source })?,
+            cgroup: None,
+            connects_udp: true,
+        })
+    }
+
+    pub(super) fn use_cgroup(&mut self, cgroup: Option<Arc<Cgroup>>) {
+        self.cgroup = cgroup;
+    }
+
+    pub(super) fn leave_udp_unconnected(&mut self) {
+        self.connects_udp = false;
+    }
+
+    pub(super) fn connects_udp(&self) -> bool {
+        self.connects_udp
     }
 
     pub fn name(&self) -> &'static str {
@@ -76,6 +98,8 @@ impl Host {
     fn enter(&self) {
         let entered = move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network));
         entered.unwrap_or_else(|error| panic!("cannot enter the network namespace of {}: {error}", self.name));
+        let moved = self.cgroup.as_deref().map_or(Ok(()), Cgroup::enter);
+        moved.unwrap_or_else(|error| panic!("cannot enter the cgroup of {}: {error}", self.name));
     }
 
     fn cannot_run(&self, words: &[&str], error: &io::Error) -> Error {

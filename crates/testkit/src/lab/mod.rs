@@ -4,6 +4,7 @@
 //! the lab is dropped or the process dies, and any number of labs can run in parallel.
 
 mod build;
+mod cgroup;
 mod conntrack;
 mod flood;
 mod host;
@@ -15,8 +16,10 @@ mod verify;
 
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
+pub use cgroup::Cgroup;
 pub use host::Host;
 pub use load::{Load, Stream, Tally};
 pub use probe::{Answer, Binding, LongConnection, Outcome};
@@ -30,13 +33,39 @@ use server::Servers;
 pub struct Lab {
     hosts: Vec<Host>,
     servers: Mutex<Servers>,
+    cgroup: Option<Arc<Cgroup>>,
 }
 
 impl Lab {
     /// Builds every host and link, and returns when packets can flow.
     pub fn new() -> Result<Lab, Error> {
         let hosts = build::hosts()?;
-        Ok(Lab { hosts, servers: Mutex::new(no_servers()?) })
+        Ok(Lab { hosts, servers: Mutex::new(no_servers()?), cgroup: None })
+    }
+
+    /// The same with a cgroup for what runs on node-a and in its pods, where hooks can be attached.
+    pub fn with_cgroup() -> Result<Lab, Error> {
+        let mut lab = Self::beside_cgroup()?;
+        for host in lab.hosts.iter_mut().filter(|host| topology::is_on_node(host.name())) {
+            host.use_cgroup(lab.cgroup.clone());
+        }
+        Ok(lab)
+    }
+
+    /// The same, but nothing runs in the cgroup.
+    pub fn beside_cgroup() -> Result<Lab, Error> {
+        let cgroup = Arc::new(Cgroup::create().map_err(|source| Error::Cgroup { source })?);
+        Ok(Self { cgroup: Some(cgroup), ..Self::new()? })
+    }
+
+    /// From node-a and its pods, probes by UDP use unconnected sockets.
+    pub fn without_connected_udp(mut self) -> Lab {
+        self.hosts.iter_mut().filter(|host| topology::is_on_node(host.name())).for_each(Host::leave_udp_unconnected);
+        self
+    }
+
+    pub fn cgroup(&self) -> Option<&Path> {
+        self.cgroup.as_deref().map(Cgroup::path)
     }
 
     /// Prepares the lab for another scenario: no server listens, and node-a tracks no connection. Rules and addresses

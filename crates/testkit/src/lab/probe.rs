@@ -1,7 +1,7 @@
 //! Probes: real packets from a host of the lab, and their outcomes.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use socket2::Socket;
@@ -82,10 +82,14 @@ impl Lab {
         // UDP would get the port of another open socket at random, and its datagrams would belong to the same flow.
         socket.set_reuse_address(protocol != Protocol::Udp || binding.port.is_some())?;
         socket.bind(&binding.toward(destination).into())?;
-        socket.connect_timeout(&destination.into(), timeout)?;
+        // Hooks translate each message of an unconnected socket, and leave connected ones of UDP to the rules.
+        let peer = (protocol == Protocol::Udp && !self.host(host).connects_udp()).then_some(destination);
+        if peer.is_none() {
+            socket.connect_timeout(&destination.into(), timeout)?;
+        }
         socket.set_read_timeout(Some(timeout))?;
         socket.set_write_timeout(Some(timeout))?;
-        LongConnection::greeted(socket, protocol)
+        LongConnection::greeted(socket, protocol, peer)
     }
 }
 
@@ -103,16 +107,18 @@ impl Binding {
 pub struct LongConnection {
     socket: Socket,
     protocol: Protocol,
+    /// Where an unconnected socket sends to.
+    peer: Option<SocketAddr>,
     answer: Answer,
 }
 
 impl LongConnection {
-    fn greeted(socket: Socket, protocol: Protocol) -> io::Result<LongConnection> {
+    fn greeted(socket: Socket, protocol: Protocol, peer: Option<SocketAddr>) -> io::Result<LongConnection> {
         if protocol == Protocol::Udp {
-            send_datagram(&socket, b"hello")?;
+            send_datagram(&socket, peer, b"hello")?;
         }
-        let answer = Answer::parse(&read_line(&socket)?)?;
-        Ok(LongConnection { socket, protocol, answer })
+        let answer = Answer::parse(&read_answer(&socket, peer)?)?;
+        Ok(LongConnection { socket, protocol, peer, answer })
     }
 
     /// The server's line when the connection was opened.
@@ -123,8 +129,8 @@ impl LongConnection {
     /// Sends bytes and waits for the reply: the same bytes from a connection, the server's line for a datagram.
     pub fn exchange(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if self.protocol == Protocol::Udp {
-            send_datagram(&self.socket, bytes)?;
-            return read_line(&self.socket).map(String::into_bytes);
+            send_datagram(&self.socket, self.peer, bytes)?;
+            return read_answer(&self.socket, self.peer).map(String::into_bytes);
         }
         let mut reply = vec![0; bytes.len()];
         (&self.socket).write_all(bytes)?;
@@ -164,10 +170,32 @@ fn outcome(opened: io::Result<LongConnection>) -> Outcome {
 
 /// When a rule of the output hook drops or rejects the datagram, sending fails with EPERM at once; the wait for the
 /// answer that follows distinguishes silence from refusal.
-fn send_datagram(socket: &Socket, bytes: &[u8]) -> io::Result<()> {
-    match socket.send(bytes) {
+fn send_datagram(socket: &Socket, peer: Option<SocketAddr>, bytes: &[u8]) -> io::Result<()> {
+    let sent = match peer {
+        Some(peer) => socket.send_to(bytes, &peer.into()),
+        None => socket.send(bytes),
+    };
+    match sent {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         sent => sent.map(drop),
+    }
+}
+
+fn read_answer(socket: &Socket, peer: Option<SocketAddr>) -> io::Result<String> {
+    peer.map_or_else(|| read_line(socket), |peer| read_datagram(socket, peer))
+}
+
+/// An unconnected socket takes datagrams of everyone: the reply must come from where it was sent to.
+fn read_datagram(socket: &Socket, peer: SocketAddr) -> io::Result<String> {
+    let socket: UdpSocket = socket.try_clone()?.into();
+    let mut buffer = [0; 512];
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok((length, from)) if from == peer => return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned()),
+            Ok((_, from)) => return Err(io::Error::other(format!("the reply comes from {from}, not from {peer}"))),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ mod node;
 use std::net::{SocketAddr, UdpSocket};
 
 use node::{Node, of, sum};
-use portolan_dataplane::nftables::Nftables;
+use portolan_dataplane::nft::Nftables;
 use portolan_dataplane::traffic::{CountTraffic, TrafficSample, Usage};
 use portolan_kernel::nftables::Count;
 use portolan_model::{Family, Protocol};

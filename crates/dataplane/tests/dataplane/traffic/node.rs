@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_dataplane::nftables::{Nftables, NftablesKernel};
+use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::traffic::{ServiceTraffic, Traffic, TrafficSample, Usage};
 use portolan_dataplane::{Reconciler, SyncReport, Trust, verify};
 use portolan_kernel::nftables::Count;

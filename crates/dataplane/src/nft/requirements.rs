@@ -9,7 +9,7 @@ use super::objects::{Key, Value};
 use super::render;
 use crate::requirements::{Feature, NETLINK};
 
-pub(super) const FEATURES: &[Feature] = &[
+pub(crate) const FEATURES: &[Feature] = &[
     NETLINK,
     Feature { since: (4, 18), what: "NAT chains of nf_tables beside those of iptables", without: None },
     Feature { since: (5, 6), what: "ranges in concatenated keys", without: None },
@@ -30,7 +30,7 @@ pub(super) const FEATURES: &[Feature] = &[
 const TRIAL: &str = "portolan-trial";
 
 /// The first thing of an empty table that the kernel refuses, as a clause. Nothing is written.
-pub(super) fn refused() -> Option<String> {
+pub(crate) fn refused() -> Option<String> {
     let error = Handle::open().ok()?.check(trial(&Nftables::new(14))).err()?;
     error.is_unsupported_or_invalid().then(|| format!("a trial of the rules failed: {error}"))
 }

@@ -10,7 +10,7 @@ use crate::Error;
 const NAT_CHAINS: [&str; 2] = ["nat-prerouting", "nat-output"];
 
 /// Deletes the table of one family.
-pub(super) fn remove_table(handle: &mut Handle, family: Family) -> Result<(), Error> {
+pub(crate) fn remove_table(handle: &mut Handle, family: Family) -> Result<(), Error> {
     flush_nat_chains(handle, family)?;
     let mut batch = Batch::new();
     batch.delete_table(family, TABLE);

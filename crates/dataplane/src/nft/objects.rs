@@ -21,7 +21,7 @@ pub enum Key {
 }
 
 impl Key {
-    pub(super) fn family(&self) -> Family {
+    pub(crate) fn family(&self) -> Family {
         match self {
             Self::Set(family, _) | Self::Chain(family, _) | Self::Element(family, ..) => *family,
         }

@@ -1,0 +1,338 @@
+//! The hooks in the kernel: maps, programs and links, all pinned, so that they work while no daemon runs.
+//!
+//! ```text
+//! /sys/fs/bpf/portolan/<network namespace>/
+//!     maps-<layout>/<map>      another layout gets maps of its own, beside the old ones
+//!     cgroup                   a symbolic link to the cgroup that the programs are attached to
+//!     links/<program>          a new program replaces the old one in its link, and no connection is missed
+//! ```
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use portolan_kernel::bpf::{
+    Cgroup, Link, Loader, Map, Object, Program, SOCKET_HOOKS, find_cgroup2, is_bpf_file_system, mount_bpf_file_system,
+    network_namespace_cookie,
+};
+
+use super::objects::MapName;
+use super::watch::Attached;
+use crate::Error;
+
+const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
+const FOLDER: &str = "portolan";
+const CGROUP: &str = "cgroup";
+const LINKS: &str = "links";
+
+/// Where the hooks of this node are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HookPlace {
+    /// The network namespace of the node, as programs know it.
+    pub(super) namespace: u64,
+    /// The processes of this cgroup and those below it meet the hooks.
+    pub(super) cgroup: PathBuf,
+}
+
+impl HookPlace {
+    /// For the network namespace of the calling thread; an empty cgroup is the root of cgroup v2.
+    pub(super) fn find(cgroup: &str) -> Result<Self, Error> {
+        let namespace = network_namespace_cookie()?;
+        if !cgroup.is_empty() {
+            return Ok(Self { namespace, cgroup: cgroup.into() });
+        }
+        let root = find_cgroup2()?.ok_or_else(|| failure("finding the root of cgroup v2", "it is not mounted"))?;
+        Ok(Self { namespace, cgroup: root })
+    }
+
+    pub(super) fn folder(&self) -> PathBuf {
+        Path::new(BPF_FILE_SYSTEM).join(FOLDER).join(format!("{:x}", self.namespace))
+    }
+
+    /// Where systemd keeps all processes in cgroups below the root, the tasks of the root are those of the kernel. Its sockets,
+    /// such as those of NFS, remember the translated address on older kernels and never find another endpoint.
+    fn passes_root(&self) -> bool {
+        ["init.scope", "system.slice"].iter().any(|unit| self.cgroup.join(unit).is_dir())
+    }
+
+    /// The cgroup may be another one than before.
+    fn note_cgroup(&self) -> Result<(), Error> {
+        let path = self.folder().join(CGROUP);
+        remove_pin(&path)?;
+        symlink(&self.cgroup, &path).map_err(|error| io_failure("creating", &path, error))
+    }
+
+    fn links(&self) -> PathBuf {
+        self.folder().join(LINKS)
+    }
+
+    fn maps(&self, layout: u64) -> PathBuf {
+        self.folder().join(format!("maps-{layout}"))
+    }
+}
+
+/// The maps, opened, and the programs over them.
+pub(super) struct Hooks {
+    place: HookPlace,
+    object: Object,
+    maps: BTreeMap<String, Map>,
+    /// The loaded programs by their names; empty until they are attached.
+    programs: BTreeMap<String, Loaded>,
+    attached: Attached,
+}
+
+struct Loaded {
+    program: Program,
+    id: u32,
+}
+
+impl Hooks {
+    /// Opens the pinned maps, or creates them. Nothing is attached yet.
+    pub(super) fn open(place: HookPlace) -> Result<Self, Error> {
+        Self::with_room(place, u32::MAX)
+    }
+
+    /// The same with at most so many entries in each map that this mode writes.
+    pub(super) fn with_room(place: HookPlace, most: u32) -> Result<Self, Error> {
+        mount_if_missing()?;
+        let mut object = object()?;
+        let is_written = |name: &str| MapName::ALL.iter().any(|map| map.name() == name);
+        for map in object.maps.iter_mut().filter(|map| is_written(&map.name)) {
+            map.max_entries = map.max_entries.min(most);
+        }
+        remove_abandoned();
+        let folder = place.maps(layout(&object));
+        create_folder(&folder)?;
+        create_folder(&place.links())?;
+        place.note_cgroup()?;
+        let mut maps = BTreeMap::new();
+        for definition in &object.maps {
+            let path = folder.join(&definition.name);
+            let map = match Map::open(&path)?.filter(|map| map.info().is_like(definition)) {
+                Some(map) => map,
+                None => {
+                    remove_pin(&path)?;
+                    let map = Map::create(definition)?;
+                    map.pin(&path)?;
+                    map
+                }
+            };
+            maps.insert(definition.name.clone(), map);
+        }
+        Ok(Self { place, object, maps, programs: BTreeMap::new(), attached: Attached::default() })
+    }
+
+    /// Opens what is pinned, for reading; `None` if there is nothing.
+    pub(super) fn open_existing(place: HookPlace) -> Result<Option<Self>, Error> {
+        let object = object()?;
+        let folder = place.maps(layout(&object));
+        let mut maps = BTreeMap::new();
+        for definition in &object.maps {
+            let Some(map) = Map::open(&folder.join(&definition.name))? else { return Ok(None) };
+            maps.insert(definition.name.clone(), map);
+        }
+        Ok(Some(Self { place, object, maps, programs: BTreeMap::new(), attached: Attached::default() }))
+    }
+
+    pub(super) fn map(&self, name: MapName) -> Result<&Map, Error> {
+        self.any_map(name.name())
+    }
+
+    pub(super) fn any_map(&self, name: &str) -> Result<&Map, Error> {
+        self.maps.get(name).ok_or_else(|| failure(format!("using the BPF map {name}"), "the object has no such map"))
+    }
+
+    /// Attaches all programs, or replaces those that are attached.
+    pub(super) fn attach(&mut self) -> Result<(), Error> {
+        if self.programs.is_empty() {
+            self.programs = self.load()?;
+        }
+        let cgroup = Cgroup::open(&self.place.cgroup)?;
+        for (name, loaded) in &self.programs {
+            let path = self.place.links().join(name);
+            match Link::open(&path)?.filter(|link| is_at(link, &cgroup)) {
+                Some(link) if link.info()?.program == loaded.id => {}
+                Some(link) => link.update(&loaded.program)?,
+                None => {
+                    remove_pin(&path)?;
+                    Link::attach(&loaded.program, std::os::fd::AsFd::as_fd(&cgroup))?.pin(&path)?;
+                }
+            }
+        }
+        self.attached.set(self.programs.iter().map(|(name, loaded)| (name.clone(), loaded.id)).collect());
+        self.remove_old_maps();
+        Ok(())
+    }
+
+    /// Whether every program of this process is attached. False before the first [`Hooks::attach`].
+    pub(super) fn is_attached(&self) -> Result<bool, Error> {
+        let Ok(cgroup) = Cgroup::open(&self.place.cgroup) else { return Ok(false) };
+        for (name, loaded) in &self.programs {
+            let link = Link::open(&self.place.links().join(name))?.filter(|link| is_at(link, &cgroup));
+            let program = link.map(|link| link.info()).transpose()?.map(|info| info.program);
+            if program != Some(loaded.id) {
+                return Ok(false);
+            }
+        }
+        Ok(!self.programs.is_empty())
+    }
+
+    /// For the watch of the hooks.
+    pub(super) fn attached(&self) -> Attached {
+        self.attached.clone()
+    }
+
+    pub(super) fn place(&self) -> &HookPlace {
+        &self.place
+    }
+
+    /// Whether this process has loaded its programs.
+    pub(super) fn is_loaded(&self) -> bool {
+        !self.programs.is_empty()
+    }
+
+    /// The constants that programs are loaded with. A refusal has its own error number since Linux 5.18.
+    pub(super) fn constants(&self, can_refuse: bool) -> Result<Vec<u8>, Error> {
+        let own = [("pass_root", u64::from(self.place.passes_root()))];
+        constants(&self.object, self.place.namespace, can_refuse, &own)
+    }
+
+    fn load(&self) -> Result<BTreeMap<String, Loaded>, Error> {
+        match self.load_with(true) {
+            Err(Error::Kernel(portolan_kernel::Error::Refused { .. })) => self.load_with(false),
+            loaded => loaded,
+        }
+    }
+
+    fn load_with(&self, can_refuse: bool) -> Result<BTreeMap<String, Loaded>, Error> {
+        let rodata = Map::frozen("constants", &self.constants(can_refuse)?)?;
+        let loader = Loader::new(&self.object, |name| self.maps.get(name), Some(&rodata))?;
+        let mut programs = BTreeMap::new();
+        for code in &self.object.programs {
+            let program = loader.load(&code.name)?;
+            let id = program.info()?.id;
+            programs.insert(code.name.clone(), Loaded { program, id });
+        }
+        Ok(programs)
+    }
+
+    /// Maps of another layout, which no program uses any more.
+    fn remove_old_maps(&self) {
+        let current = self.place.maps(layout(&self.object));
+        for entry in fs::read_dir(self.place.folder()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path != current && entry.file_name().to_string_lossy().starts_with("maps-") {
+                _ = remove_folder(&path);
+            }
+        }
+    }
+}
+
+pub(super) fn object() -> Result<Object, Error> {
+    Object::parse(SOCKET_HOOKS).map_err(|error| failure("reading the compiled hooks", error))
+}
+
+fn layout(object: &Object) -> u64 {
+    object.constant(&object.rodata, "layout").unwrap_or(0)
+}
+
+pub(super) fn constants(
+    object: &Object,
+    namespace: u64,
+    can_refuse: bool,
+    more: &[(&str, u64)],
+) -> Result<Vec<u8>, Error> {
+    let values = [&[("host_cookie", namespace), ("retval", u64::from(can_refuse))], more].concat();
+    object.rodata_with(&values).map_err(|error| failure("setting the constants of the hooks", error))
+}
+
+/// The attached programs by their links' names.
+pub(super) fn link_programs(place: &HookPlace) -> Vec<(String, u32)> {
+    let Ok(cgroup) = Cgroup::open(&place.cgroup) else { return Vec::new() };
+    let links = fs::read_dir(place.links()).into_iter().flatten().flatten();
+    let program = |entry: fs::DirEntry| {
+        let link = Link::open(&entry.path()).ok()??;
+        is_at(&link, &cgroup).then(|| Some((entry.file_name().into_string().ok()?, link.info().ok()?.program)))?
+    };
+    links.filter_map(program).collect()
+}
+
+fn is_at(link: &Link, cgroup: &Cgroup) -> bool {
+    link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup == cgroup.id()))
+}
+
+/// systemd mounts it on most machines.
+fn mount_if_missing() -> Result<(), Error> {
+    let folder = Path::new(BPF_FILE_SYSTEM);
+    if is_bpf_file_system(folder)? {
+        return Ok(());
+    }
+    mount_bpf_file_system(folder)?;
+    tracing::info!("mounted a bpf file system at {BPF_FILE_SYSTEM}");
+    Ok(())
+}
+
+/// Nodes in containers, such as those of kind, may end without a cleanup. Their cgroup goes with them, but not their pins.
+fn remove_abandoned() {
+    let nodes = fs::read_dir(Path::new(BPF_FILE_SYSTEM).join(FOLDER));
+    for node in nodes.into_iter().flatten().flatten() {
+        let is_abandoned = fs::read_link(node.path().join(CGROUP)).is_ok_and(|cgroup| !cgroup.exists());
+        if is_abandoned && let Err(error) = remove_hooks(&node.path()) {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// Detaches the hooks and removes everything pinned. Returns false if there is nothing.
+pub(super) fn remove(place: &HookPlace) -> Result<bool, Error> {
+    let folder = place.folder();
+    if !folder.exists() {
+        return Ok(false);
+    }
+    remove_hooks(&folder).map(|()| true)
+}
+
+fn remove_hooks(folder: &Path) -> Result<(), Error> {
+    let links = folder.join(LINKS);
+    // Links first: from then on the rules decide alone. The kernel may keep a link for a moment after its pin is removed.
+    for entry in fs::read_dir(&links).into_iter().flatten().flatten() {
+        Link::open(&entry.path())?.map(|link| link.detach()).transpose()?;
+    }
+    remove_folder(&links)?;
+    remove_pin(&folder.join(CGROUP))?;
+    for entry in fs::read_dir(folder).map_err(|error| io_failure("reading", folder, error))?.flatten() {
+        remove_folder(&entry.path())?;
+    }
+    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
+}
+
+fn remove_folder(folder: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| io_failure("reading", folder, error))?,
+    };
+    for entry in entries.flatten() {
+        remove_pin(&entry.path())?;
+    }
+    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
+}
+
+fn remove_pin(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_failure("removing", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn create_folder(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).map_err(|error| io_failure("creating", path, error))
+}
+
+fn io_failure(attempted: &str, path: &Path, error: io::Error) -> Error {
+    failure(format!("{attempted} {}", path.display()), error)
+}
+
+pub(super) fn failure(attempted: impl Into<String>, reason: impl ToString) -> Error {
+    Error::Program { attempted: attempted.into(), reason: reason.to_string() }
+}

@@ -1,0 +1,230 @@
+//! The rules and the maps of the hooks, read and written together.
+//!
+//! A Service enters the rules first and the maps after, and leaves the maps first, so that the hooks never know more than the
+//! rules. Each entry that is written leaves a whole state: a pool exists before a frontend names it, and until after no
+//! frontend does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::Duration;
+
+use portolan_kernel::bpf::Map;
+use portolan_model::Family;
+use portolan_plan::{Plan, ServicePlan};
+
+use super::Ebpf;
+use super::codec::{decode, encode_key, encode_value};
+use super::hooks::{HookPlace, Hooks};
+use super::objects::{Key, MapName, PoolName, Value};
+use crate::nft::{self, Nftables, NftablesKernel};
+use crate::{Change, Error, Objects, Observe, Program};
+
+/// A hook that has found its frontend uses the pool within this time.
+const GRACE_PERIOD: Duration = Duration::from_millis(1);
+
+pub struct EbpfKernel {
+    pub(super) rules: NftablesKernel,
+    pub(super) hooks: Hooks,
+    /// Frontends that found no room in the maps. The rules serve them.
+    unaccelerated: BTreeSet<Key>,
+}
+
+impl EbpfKernel {
+    pub(super) fn new(rules: NftablesKernel, hooks: Hooks) -> Self {
+        Self { rules, hooks, unaccelerated: BTreeSet::new() }
+    }
+
+    /// For tests of full maps: nothing is attached.
+    #[doc(hidden)]
+    pub fn with_room(cgroup: &str, most: u32) -> Result<Self, Error> {
+        let hooks = Hooks::with_room(HookPlace::find(cgroup)?, most)?;
+        Ok(Self::new(NftablesKernel::open()?, hooks))
+    }
+
+    /// Frontends that have no room in the maps.
+    pub fn unaccelerated(&self) -> usize {
+        self.unaccelerated.len()
+    }
+
+    fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
+        let mut failed = Failed::default();
+        for map in [MapName::Own, MapName::Endpoints, MapName::Members] {
+            self.write_map(map, &change.added, &mut failed)?;
+        }
+        let (served, left): (Vec<_>, Vec<_>) =
+            of_map(&change.added, MapName::Frontends).partition(|(key, value)| !failed.concerns(key, value));
+        left.iter().try_for_each(|(key, _)| self.leave_to_rules(key))?;
+        self.write_frontends(&served)
+    }
+
+    /// Most writes succeed as one batch. Where one fails, single writes find out which entries have no room.
+    fn write_map(&self, name: MapName, added: &BTreeMap<Key, Value>, failed: &mut Failed) -> Result<(), Error> {
+        let map = self.hooks.map(name)?;
+        let entries: Vec<Entry<'_>> = of_map(added, name).collect();
+        if write_batch(map, &entries).is_ok() {
+            return Ok(());
+        }
+        for (key, value) in entries {
+            if let Err(error) = write_one(map, key, value) {
+                failed.note(key, &error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_frontends(&mut self, entries: &[Entry<'_>]) -> Result<(), Error> {
+        if write_batch(self.hooks.map(MapName::Frontends)?, entries).is_ok() {
+            entries.iter().for_each(|(key, _)| _ = self.unaccelerated.remove(key));
+            return Ok(());
+        }
+        for (key, value) in entries {
+            match write_one(self.hooks.map(MapName::Frontends)?, key, value) {
+                Ok(()) => _ = self.unaccelerated.remove(*key),
+                Err(_) => self.leave_to_rules(key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A deletion needs no memory, so that it succeeds where a write does not.
+    fn leave_to_rules(&mut self, key: &Key) -> Result<(), Error> {
+        if let Some((map, bytes)) = encode_key(key) {
+            self.hooks.map(map)?.delete(&bytes)?;
+        }
+        if self.unaccelerated.insert(key.clone()) {
+            tracing::warn!("{key} is not accelerated: the map has no room; the rules serve it");
+        }
+        Ok(())
+    }
+
+    /// Entries that are gone, and not only changed.
+    fn remove_entries(&mut self, change: &Change<Ebpf>, maps: &[MapName]) -> Result<(), Error> {
+        let gone = |key: &Key| !change.added.contains_key(key);
+        for name in maps {
+            let keys: Vec<&Key> = change.removed.keys().filter(|key| map_of(key) == Some(*name) && gone(key)).collect();
+            let encoded: Vec<Vec<u8>> = keys.iter().filter_map(|key| Some(encode_key(key)?.1)).collect();
+            self.hooks.map(*name)?.delete_batch(encoded.iter().map(Vec::as_slice))?;
+            keys.into_iter().for_each(|key| _ = self.unaccelerated.remove(key));
+        }
+        Ok(())
+    }
+
+    /// Hooks that have read their frontend before it changed still find its pool.
+    fn remove_pools(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
+        const POOLS: [MapName; 2] = [MapName::Endpoints, MapName::Members];
+        let is_of_pool = |key: &Key| map_of(key).is_some_and(|map| POOLS.contains(&map));
+        if change.removed.keys().any(is_of_pool) {
+            thread::sleep(GRACE_PERIOD);
+        }
+        self.remove_entries(change, &POOLS)
+    }
+}
+
+impl Observe<Ebpf> for EbpfKernel {
+    fn read(&mut self) -> Result<Objects<Ebpf>, Error> {
+        let rules = self.rules.read()?;
+        let mut objects =
+            Objects(rules.0.into_iter().map(|(key, value)| (Key::Rule(key), Value::Rule(value))).collect());
+        read_entries(&self.hooks, &mut objects)?;
+        objects.0.retain(|key, _| self.rules.serves(key.family()));
+        Ok(objects)
+    }
+
+    fn is_undisturbed(&mut self) -> Result<bool, Error> {
+        Ok(self.rules.is_undisturbed()? && self.hooks.is_attached()?)
+    }
+
+    fn serves(&self, family: Family) -> bool {
+        self.rules.serves(family)
+    }
+}
+
+impl Program<Ebpf> for EbpfKernel {
+    fn apply(&mut self, change: &Change<Ebpf>, only_if_undisturbed: bool) -> Result<(), Error> {
+        self.remove_entries(change, &[MapName::Frontends, MapName::Own])?;
+        let rules = rules_of(change);
+        if !rules.is_empty() {
+            self.rules.apply(&rules, only_if_undisturbed)?;
+        }
+        self.write_entries(change)?;
+        self.remove_pools(change)
+    }
+
+    fn adopt_clients(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.rules.adopt_clients(plan)
+    }
+
+    /// The hooks check each time that the endpoint of a client is still in its pool.
+    fn forget_clients(&mut self, service: &ServicePlan) -> Result<usize, Error> {
+        self.rules.forget_clients(service)
+    }
+}
+
+pub(super) fn read_entries(hooks: &Hooks, objects: &mut Objects<Ebpf>) -> Result<(), Error> {
+    for name in MapName::ALL {
+        let entries = hooks.map(name)?.entries()?;
+        objects.0.extend(entries.iter().map(|(key, value)| decode(name, key, value)));
+    }
+    Ok(())
+}
+
+type Entry<'a> = (&'a Key, &'a Value);
+
+/// What found no room.
+#[derive(Default)]
+struct Failed {
+    pools: BTreeSet<PoolName>,
+}
+
+impl Failed {
+    fn note(&mut self, key: &Key, error: &Error) {
+        match key {
+            Key::Slot { pool, .. } | Key::Member { pool, .. } => _ = self.pools.insert(*pool),
+            _ => tracing::warn!("{key} is not accelerated: {error}"),
+        }
+    }
+
+    fn concerns(&self, _: &Key, value: &Value) -> bool {
+        let Value::Frontend(frontend) = value else { return false };
+        frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
+    }
+}
+
+fn map_of(key: &Key) -> Option<MapName> {
+    match key {
+        Key::Rule(_) => None,
+        Key::Own(_) => Some(MapName::Own),
+        Key::Slot { .. } => Some(MapName::Endpoints),
+        Key::Member { .. } => Some(MapName::Members),
+        Key::Frontend(_) => Some(MapName::Frontends),
+        Key::Foreign { map, .. } => Some(*map),
+    }
+}
+
+fn of_map(objects: &BTreeMap<Key, Value>, map: MapName) -> impl Iterator<Item = Entry<'_>> {
+    objects.iter().filter(move |(key, _)| map_of(key) == Some(map))
+}
+
+fn write_batch(map: &Map, entries: &[Entry<'_>]) -> Result<(), Error> {
+    let encoded: Vec<(Vec<u8>, Vec<u8>)> =
+        entries.iter().filter_map(|(key, value)| Some((encode_key(key)?.1, encode_value(value)))).collect();
+    Ok(map.update_batch(encoded.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))?)
+}
+
+fn write_one(map: &Map, key: &Key, value: &Value) -> Result<(), Error> {
+    let Some((_, bytes)) = encode_key(key) else { return Ok(()) };
+    Ok(map.update(&bytes, &encode_value(value))?)
+}
+
+fn rules_of(change: &Change<Ebpf>) -> Change<Nftables> {
+    Change { removed: rules_in(&change.removed), added: rules_in(&change.added) }
+}
+
+/// The objects of the rules alone.
+pub(super) fn rules_in(objects: &BTreeMap<Key, Value>) -> BTreeMap<nft::Key, nft::Value> {
+    let rule = |(key, value): (&Key, &Value)| match (key, value) {
+        (Key::Rule(key), Value::Rule(value)) => Some((key.clone(), value.clone())),
+        _ => None,
+    };
+    objects.iter().filter_map(rule).collect()
+}

@@ -1,0 +1,130 @@
+//! From plan to entries.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use portolan_model::Family;
+use portolan_plan::{Endpoint, Frontend as Planned, FrontendAddress, NodePlan, Pool, PortKey, ServicePlan, Verdict};
+use ring::digest::{Context, SHA256};
+
+use super::objects::{Frontend, FrontendKey, Key, PoolName, Route, Value};
+
+type Entry = (Key, Value);
+
+/// The addresses of the node that serve node ports. They follow the addresses of the interfaces.
+pub(super) fn node(node: &NodePlan) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for family in Family::BOTH {
+        let served = node.node_port_addresses(family).filter(|address| !address.is_loopback());
+        entries.extend(served.map(|address| (Key::Own(address), Value::Own { node_only: false })));
+        if node.family(family).loopback_node_ports {
+            entries.push((Key::Own(Ipv4Addr::LOCALHOST.into()), Value::Own { node_only: true }));
+        }
+    }
+    entries
+}
+
+pub(super) fn service(service: &ServicePlan) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let names = [Pool::Cluster, Pool::Local].map(|pool| pool_name(service, pool));
+    let number = service_number(&service.key);
+    for planned in &service.frontends {
+        entries.extend(whole_address(planned));
+        // A frontend that only the rules serve has an entry, too: without it, the entry of the whole address would refuse it.
+        let routes = [planned.at_connect.pod, planned.at_connect.node].map(route);
+        let used = |route, pool| if routes.contains(&route) { pool } else { (PoolName::default(), 0) };
+        let size = |pool| service.pool(pool).len() as u32;
+        let pools =
+            [used(Route::Cluster, (names[0], size(Pool::Cluster))), used(Route::Local, (names[1], size(Pool::Local)))];
+        let affinity = service.affinity_seconds.unwrap_or(0);
+        let frontend = Frontend { pools, service: number, affinity, routes };
+        entries.push((frontend_key(service, planned), Value::Frontend(Box::new(frontend))));
+    }
+    for (pool, name) in [Pool::Cluster, Pool::Local].into_iter().zip(names) {
+        pool_entries(service, pool, name, &mut entries);
+    }
+    entries
+}
+
+fn route(decision: Option<Verdict>) -> Route {
+    match decision {
+        Some(Verdict::Forward(Pool::Cluster)) => Route::Cluster,
+        Some(Verdict::Forward(Pool::Local)) => Route::Local,
+        Some(Verdict::Refuse(_)) => Route::Reject,
+        None => Route::PassOn,
+    }
+}
+
+fn frontend_key(service: &ServicePlan, planned: &Planned) -> Key {
+    Key::Frontend(match planned.address {
+        FrontendAddress::Vip(address, port) => FrontendKey::Vip(SocketAddr::new(address, port), service.protocol()),
+        FrontendAddress::NodePort(port) => FrontendKey::NodePort(service.key.family, port, service.protocol()),
+    })
+}
+
+/// The other ports of an address that is used by Services alone are refused.
+fn whole_address(planned: &Planned) -> Option<Entry> {
+    let FrontendAddress::Vip(address, _) = planned.address else { return None };
+    let refuses = planned.kind.owns_address();
+    let service = address_number(Family::of(address));
+    let reject = Frontend { routes: [Route::Reject; 2], service, ..Frontend::default() };
+    refuses.then(|| (Key::Frontend(FrontendKey::Address(address)), Value::Frontend(Box::new(reject))))
+}
+
+fn pool_entries(service: &ServicePlan, pool: Pool, name: PoolName, entries: &mut Vec<Entry>) {
+    let is_used =
+        |planned: &Planned| [planned.at_connect.pod, planned.at_connect.node].contains(&Some(Verdict::Forward(pool)));
+    if !service.frontends.iter().any(is_used) {
+        return;
+    }
+    for (slot, endpoint) in (0..).zip(service.pool(pool)) {
+        let family = service.key.family;
+        entries.push((Key::Slot { family, pool: name, slot }, Value::Endpoint(endpoint.socket())));
+        if service.affinity_seconds.is_some() {
+            entries.push((Key::Member { pool: name, endpoint: endpoint.socket() }, Value::Member));
+        }
+    }
+}
+
+/// Names and addresses come from the API: only a cryptographic hash keeps a Service from choosing the pool of another one.
+fn pool_name(service: &ServicePlan, pool: Pool) -> PoolName {
+    let mut hash = name_of(&service.key);
+    for endpoint in service.pool(pool) {
+        add_endpoint(&mut hash, endpoint);
+    }
+    PoolName(finish(hash))
+}
+
+/// By which the hooks know a Service port.
+pub(super) fn service_number(key: &PortKey) -> u64 {
+    finish(name_of(key))
+}
+
+/// By which the hooks count what they refuse at addresses without such a port. No hash is as small.
+pub(super) fn address_number(family: Family) -> u64 {
+    match family {
+        Family::V4 => 4,
+        Family::V6 => 6,
+    }
+}
+
+fn name_of(key: &PortKey) -> Context {
+    let mut hash = Context::new(&SHA256);
+    // No name contains a slash or a colon, so that two Service ports have different texts.
+    hash.update(format!("{}/{}/{}\n", key.name, key.name.protocol, key.family).as_bytes());
+    hash
+}
+
+fn add_endpoint(hash: &mut Context, endpoint: &Endpoint) {
+    match endpoint.address {
+        IpAddr::V4(address) => hash.update(&address.octets()),
+        IpAddr::V6(address) => hash.update(&address.octets()),
+    }
+    hash.update(&endpoint.port.to_be_bytes());
+}
+
+/// Zero means nothing in the maps.
+fn finish(hash: Context) -> u64 {
+    let digest = hash.finish();
+    let first = digest.as_ref().first_chunk().copied().map_or(0, u64::from_be_bytes);
+    first.max(1)
+}

@@ -1,0 +1,153 @@
+//! ebpf mode on the lab's node: hooks at connect(2), and the rules behind them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use portolan_testkit::Protocol;
+
+use crate::node::{Node, WEB, WEB_IP, udp_service, web};
+use crate::poll::until;
+use crate::traffic::{Traffic, node_with_service};
+
+const FLAGS: [&str; 2] = ["--proxy-mode=ebpf", "--nodeport-addresses=192.168.50.0/24"];
+const NODE_PORT: &str = "192.168.50.1:30080";
+const POD_A3: &str = "10.244.1.4";
+const PINS: &str = "/sys/fs/bpf/portolan";
+
+fn running() -> Node {
+    let mut node = node_with_service();
+    node.start_with(&FLAGS);
+    node
+}
+
+/// The rules masquerade a pod that uses a node port, and hooks do not.
+fn is_hooked(node: &Node) -> bool {
+    node.connect("pod-a3", NODE_PORT, Protocol::Tcp).answer().seen_source.to_string() == POD_A3
+}
+
+/// Where the daemon of this node has pinned its maps and links.
+fn pins(node: &Node) -> Option<PathBuf> {
+    let nodes = fs::read_dir(PINS).into_iter().flatten().flatten();
+    let is_own =
+        |path: &PathBuf| fs::read_link(path.join("cgroup")).is_ok_and(|it| Some(it.as_path()) == node.lab.cgroup());
+    nodes.map(|entry| entry.path()).find(is_own)
+}
+
+#[test]
+fn hooks_work_while_no_daemon_runs_and_a_restart_writes_nothing() {
+    let mut node = running();
+    assert!(is_hooked(&node));
+    node.kill();
+    assert!(is_hooked(&node));
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
+    node.start_with(&FLAGS);
+    assert!(node.log().contains("ready: 1 Service ports, 0 objects written"), "{}", node.log());
+    assert!(is_hooked(&node));
+}
+
+#[test]
+fn a_hook_that_another_process_detaches_is_attached_again() {
+    let node = running();
+    let link = pins(&node).expect("the daemon has pinned its hooks").join("links/connect4");
+    fs::remove_file(&link).unwrap();
+    until("the hook is attached again", || link.exists() && is_hooked(&node));
+    assert!(node.log().contains("another process detached the hook connect4"), "{}", node.log());
+}
+
+/// Each start replaces the programs in their links.
+#[test]
+fn no_connection_fails_while_endpoints_change_and_programs_are_replaced() {
+    let mut node = running();
+    let traffic = Traffic::start(&node);
+    let manifest = fs::read_to_string(node.path("manifests/web.yaml")).unwrap();
+    for round in 0..5 {
+        traffic.go_on();
+        let left = if round % 2 == 0 { manifest.replace("10.244.2.2", "10.244.1.2") } else { manifest.clone() };
+        node.write("web.yaml", &left);
+        node.kill();
+        node.start_with(&FLAGS);
+    }
+    traffic.go_on();
+    assert!(is_hooked(&node));
+    traffic.stop_without_failures();
+}
+
+#[test]
+fn cleanup_leaves_neither_hooks_nor_rules() {
+    let mut node = running();
+    node.stop();
+    let cleaned = node.plainly(&["cleanup"]);
+    assert!(String::from_utf8_lossy(&cleaned.stdout).contains("removed BPF hooks of sockets"), "{cleaned:?}");
+    assert_eq!(pins(&node), None);
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "silent");
+}
+
+#[test]
+fn connections_are_counted_and_explained() {
+    let node = running();
+    for _ in 0..10 {
+        drop(node.connect("pod-a3", WEB, Protocol::Tcp));
+    }
+    let total = |page: &str| {
+        let lines = page.lines().filter(|line| line.starts_with("portolan_service_connections_total{"));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    until("all are counted", || total(&node.get("127.0.0.1:10249", "/metrics")) >= 10.0);
+    let explained = node.query(&["explain", "--on-node", POD_A3, WEB]);
+    let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(
+        explained.status.success() && text.contains(&format!("hook connect4: entry frontends {WEB}/tcp")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_service_without_endpoints_is_refused_by_the_hook() {
+    let node = running();
+    node.write("web.yaml", &web(WEB_IP, &[]));
+    until("it is refused", || node.answer("pod-a3", WEB, Protocol::Tcp) == "refused");
+    assert!(node.get("127.0.0.1:10249", "/metrics").contains("reason=\"no-endpoints\""));
+}
+
+/// A resolver connects its socket once and uses it for hours.
+#[test]
+fn a_connected_socket_of_udp_is_served_after_its_endpoint_is_gone() {
+    let mut node = Node::new();
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Udp);
+    node.write("dns.yaml", &udp_service("dns", "10.96.0.53", &["10.244.1.2"]));
+    node.start_with(&FLAGS);
+    let socket = node.connect("pod-a3", "10.96.0.53:80", Protocol::Udp);
+    assert_eq!(socket.answer().by, "pod-a1");
+    node.write("dns.yaml", &udp_service("dns", "10.96.0.53", &["10.244.2.2"]));
+    until("the other endpoint answers", || socket.exchange(b"again").is_ok_and(|answer| answer.starts_with(b"pod-b1")));
+}
+
+#[test]
+fn without_the_capability_the_rules_serve_alone() {
+    let mut node = running();
+    assert!(is_hooked(&node));
+    node.stop();
+    node.start_without("-bpf,-sys_admin", &FLAGS);
+    assert!(node.log().contains("running in mode nftables"), "{}", node.log());
+    until("the hooks are gone", || !is_hooked(&node));
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
+}
+
+/// The cgroup that the hooks belong at does not exist.
+#[test]
+fn hooks_that_cannot_be_attached_cost_no_service() {
+    let node = node_with_service();
+    let mut daemon = node.spawn(&["--proxy-mode=ebpf", "--nodeport-addresses=192.168.50.0/24", "--ebpf-cgroup=/none"]);
+    until("the Service is served", || node.answers("pod-a3", WEB) == ["pod-a1", "pod-b1"]);
+    until("the log has the reason", || node.log().contains("the rules serve without hooks: opening the cgroup /none"));
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn a_strict_mode_is_that_mode_or_none() {
+    let node = node_with_service();
+    let mut refused = node.spawn(&["--proxy-mode=kernelspace", "--strict-mode"]);
+    assert_eq!(refused.wait().unwrap().code(), Some(1));
+    assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
+}
