@@ -14,7 +14,7 @@ const NOW: Option<Duration> = Some(Duration::ZERO);
 
 /// With the generation of the last commit.
 fn changed(family: Family, what: &str) -> Option<ForeignChange> {
-    let generation = Nftables::open().unwrap().generation().unwrap() as u16;
+    let generation = Nftables::open().and_then(|mut it| it.generation()).expect("the generation can be read") as u16;
     let what = what.to_owned();
     Some(ForeignChange::Changed { family, what, generation })
 }
