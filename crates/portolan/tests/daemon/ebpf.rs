@@ -151,3 +151,15 @@ fn a_strict_mode_is_that_mode_or_none() {
     assert_eq!(refused.wait().unwrap().code(), Some(1));
     assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
 }
+
+/// As the pods of `deploy/` have it.
+#[test]
+fn three_capabilities_and_a_read_only_cgroup_are_enough() {
+    let mut node = node_with_service();
+    let shell = "root=$(findmnt --noheadings --first-only --output TARGET --types cgroup2) \
+                 && mount -o remount,bind,ro $root && ! mkdir $root/portolan-probe 2>/dev/null \
+                 && exec setpriv --bounding-set=-all,+bpf,+net_admin,+perfmon \"$0\" \"$@\"";
+    node.start_after(shell, &FLAGS);
+    assert!(!node.log().contains("running in mode nftables"), "{}", node.log());
+    until("a hook translates", || is_hooked(&node));
+}
