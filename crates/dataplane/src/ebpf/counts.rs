@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use portolan_kernel::bpf::Map;
-use portolan_kernel::nftables::Count;
 use portolan_model::Family;
 use portolan_plan::{FrontendAddress, Plan, PortKey, Reason, Refusal, ServicePlan};
 
@@ -119,7 +118,7 @@ fn add_refusals(map: &Map, services: &Services, counts: &mut Counts) -> Result<(
         let reason = if of_address.is_some() { Reason::UnknownPort } else { Reason::NoEndpoints };
         if let Some(family) = family {
             let [packets] = totals(value);
-            counts.refusals.entry((family, Refusal::Reject(reason))).or_insert(Count::default()).packets += packets;
+            counts.refusals.entry((family, Refusal::Reject(reason))).or_default().packets += packets;
         }
     }
     Ok(())
