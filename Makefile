@@ -14,7 +14,7 @@ VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
 help:
 	@echo 'make build   the program: target/release/portolan'
-	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables or MODE=userspace for those modes'
+	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'

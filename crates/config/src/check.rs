@@ -42,8 +42,8 @@ impl Checker<'_> {
             None => self.wrong(
                 "mode",
                 &format!(
-                    "{text:?} is not a mode: must be iptables, ipvs, nftables or blank (blank means the best-available \
-                     proxy [currently nftables]); ebpf, userspace and kernelspace are known too"
+                    "{text:?} is not a mode: must be nftables, iptables, ipvs, ebpf, userspace or blank (blank means \
+                     nftables); kernelspace is known, and runs as nftables"
                 ),
             ),
             Some(ConfiguredMode::Ipvs) if !is_on(self.document.gates(), "KubeProxyIPVS") => {

@@ -93,7 +93,7 @@ pub const FIELDS: &[Field] = &[
     field("bindAddressHardFail", Boolean, "false", Absent, Works("exit if one of these addresses cannot be bound, instead of retrying"), "true"),
     field("enableProfiling", Boolean, "false", Absent, Works("serve /debug pages on the metrics address"), "true"),
     field("showHiddenMetricsForVersion", Text, "", Absent, NoUse("no metric is hidden"), "1.36"),
-    field("mode", Text, "", Absent, Works("the proxy mode; empty means nftables; a mode that this machine does not support is replaced by nftables, with a warning"), "nftables"),
+    field("mode", Text, "", Absent, Works("the proxy mode: nftables, iptables, ipvs, ebpf or userspace; empty means nftables; a mode that this machine does not support is replaced by nftables, with a warning"), "nftables"),
     field("iptables.masqueradeBit", Integer, "14", Absent, Works("the packet mark bit for masquerading, unless mode is nftables"), "5"),
     field("iptables.masqueradeAll", Boolean, "false", Absent, Works("masquerade all traffic to ClusterIPs, unless mode is nftables"), "true"),
     field("iptables.localhostNodePorts", Boolean, "true", Absent, Works("serve node ports on 127.0.0.1, if mode is iptables or empty and nodePortAddresses includes it"), "false"),

@@ -15,6 +15,6 @@ mod scenario;
 pub mod topology;
 
 pub use error::Error;
-pub use lab::{Answer, Binding, Cgroup, Host, Lab, Load, LongConnection, Outcome, Stream, Tally, check};
+pub use lab::{Answer, Binding, Cgroup, Host, Lab, Load, LongConnection, Outcome, Stream, Tally, check, remove_cgroup};
 pub use packet::{Expected, PacketLine, Protocol, Source};
 pub use scenario::{Scenario, Step};

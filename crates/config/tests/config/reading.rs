@@ -87,7 +87,7 @@ fn values_that_make_no_sense_are_told_all_at_once() {
         showHiddenMetricsForVersion: \"0.1\"\nmode: bogus\nlogging: {format: xml}\n";
     let found = mistakes(text);
     let expected = [
-        (15, "mode: \"bogus\" is not a mode: must be iptables, ipvs, nftables or blank"),
+        (15, "mode: \"bogus\" is not a mode: must be nftables, iptables, ipvs, ebpf, userspace or blank"),
         (6, "iptables.masqueradeBit: 40 is out of range: write a number from 0 to 31"),
         (13, "oomScoreAdj: 5000 is out of range: write a number from -1000 to 1000"),
         (9, "conntrack.maxPerCore: -1 is out of range"),

@@ -17,8 +17,8 @@ use portolan_kernel::bpf::{
     network_namespace_cookie,
 };
 
+use super::attached::Attached;
 use super::objects::MapName;
-use super::watch::Attached;
 use crate::Error;
 
 const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
@@ -260,6 +260,12 @@ pub(super) fn link_programs(place: &HookPlace) -> Vec<(String, u32)> {
 
 fn is_at(link: &Link, cgroup: &Cgroup) -> bool {
     link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup == cgroup.id()))
+}
+
+/// So that pins can be created.
+pub(super) fn prepare_pins() -> Result<(), Error> {
+    mount_if_missing()?;
+    create_folder(&Path::new(BPF_FILE_SYSTEM).join(FOLDER))
 }
 
 /// systemd mounts it on most machines.

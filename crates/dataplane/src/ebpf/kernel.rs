@@ -5,17 +5,18 @@
 //! frontend does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
 use portolan_kernel::bpf::Map;
-use portolan_model::Family;
+use portolan_model::{Family, Protocol};
 use portolan_plan::{Plan, ServicePlan};
 
 use super::Ebpf;
 use super::codec::{decode, encode_key, encode_value};
 use super::hooks::{HookPlace, Hooks};
-use super::objects::{Key, MapName, PoolName, Value};
+use super::objects::{FrontendKey, Key, MapName, PoolName, Value};
 use crate::nft::{self, Nftables, NftablesKernel};
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -54,7 +55,19 @@ impl EbpfKernel {
         let (served, left): (Vec<_>, Vec<_>) =
             of_map(&change.added, MapName::Frontends).partition(|(key, value)| !failed.concerns(key, value));
         left.iter().try_for_each(|(key, _)| self.leave_to_rules(key))?;
+        let (addresses, ports): (Vec<_>, Vec<_>) =
+            served.into_iter().partition(|(key, _)| whole_address(key).is_some());
+        self.write_frontends(&ports)?;
+        let served: Vec<_> = addresses.into_iter().filter(|(key, _)| !self.has_unaccelerated_port(key)).collect();
         self.write_frontends(&served)
+    }
+
+    /// The entry of a whole address refuses every port without an entry of its own.
+    fn has_unaccelerated_port(&self, address: &Key) -> bool {
+        let Some(address) = whole_address(address) else { return false };
+        let first = Key::Frontend(FrontendKey::Vip(SocketAddr::new(address, 0), Protocol::Tcp));
+        let next = self.unaccelerated.range(first..).next();
+        matches!(next, Some(Key::Frontend(FrontendKey::Vip(port, _))) if port.ip() == address)
     }
 
     /// Most writes succeed as one batch. Where one fails, single writes find out which entries have no room.
@@ -88,12 +101,19 @@ impl EbpfKernel {
 
     /// A deletion needs no memory, so that it succeeds where a write does not.
     fn leave_to_rules(&mut self, key: &Key) -> Result<(), Error> {
-        if let Some((map, bytes)) = encode_key(key) {
-            self.hooks.map(map)?.delete(&bytes)?;
+        if let Key::Frontend(FrontendKey::Vip(port, _)) = key {
+            self.delete(&Key::Frontend(FrontendKey::Address(port.ip())))?;
         }
+        self.delete(key)?;
         if self.unaccelerated.insert(key.clone()) {
             tracing::warn!("{key} is not accelerated: the map has no room; the rules serve it");
         }
+        Ok(())
+    }
+
+    fn delete(&self, key: &Key) -> Result<(), Error> {
+        let Some((map, bytes)) = encode_key(key) else { return Ok(()) };
+        self.hooks.map(map)?.delete(&bytes)?;
         Ok(())
     }
 
@@ -187,6 +207,13 @@ impl Failed {
     fn concerns(&self, _: &Key, value: &Value) -> bool {
         let Value::Frontend(frontend) = value else { return false };
         frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
+    }
+}
+
+fn whole_address(key: &Key) -> Option<IpAddr> {
+    match key {
+        Key::Frontend(FrontendKey::Address(address)) => Some(*address),
+        _ => None,
     }
 }
 

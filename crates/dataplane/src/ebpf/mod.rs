@@ -8,6 +8,7 @@
 //!                             └─► passed on ─► the rules, as in nftables mode
 //! ```
 
+mod attached;
 mod codec;
 mod counts;
 mod hooks;

@@ -1,27 +1,10 @@
 //! Notices changes by other processes: to the table, by notification, and to the hooks, by looking.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
+use super::attached::Attached;
 use super::hooks::{HookPlace, link_programs};
 use crate::Error;
 use crate::drift::ForeignChange;
 use crate::mode::WatchForeignChanges;
-
-/// The programs that this process has attached, by the names of their links, with their numbers in the kernel.
-#[derive(Clone, Default)]
-pub(super) struct Attached(Arc<Mutex<Vec<(String, u32)>>>);
-
-impl Attached {
-    pub(super) fn set(&self, programs: Vec<(String, u32)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = programs;
-    }
-
-    /// The first program that is not among these.
-    fn lost(&self, found: &[(String, u32)]) -> Option<String> {
-        let attached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.iter().find(|program| !found.contains(program)).map(|(name, _)| name.clone())
-    }
-}
 
 /// The table's watch returns a few times a second, and the hooks are looked at each time.
 pub(super) struct HookWatch {

@@ -1,9 +1,10 @@
 //! ebpf mode in the real kernel with maps that are full most of the time: the hooks never know more than the rules.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use portolan_dataplane::ebpf::{Ebpf, EbpfKernel, Key, PoolName, Value};
+use portolan_dataplane::ebpf::{Ebpf, EbpfKernel, FrontendKey, Key, PoolName, Value};
 use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Objects, Observe, Reconciler, Trust, render, verify};
 use portolan_plan::{Limits, Plan, PlanConfig, plan};
@@ -33,6 +34,17 @@ fn assert_known(held: &Objects<Ebpf>, wanted: &Objects<Ebpf>) {
         assert_eq!(wanted.0.get(key), Some(value), "{key}");
         let is_whole = |(pool, size): &(PoolName, u32)| slots.get(pool).copied().unwrap_or(0) == *size;
         assert!(frontend.pools.iter().all(is_whole), "{key}{value}");
+        if let Key::Frontend(FrontendKey::Address(address)) = key {
+            assert_ports_are_held(*address, held, wanted);
+        }
+    }
+}
+
+/// The entry of a whole address refuses all ports without an entry of their own.
+fn assert_ports_are_held(address: IpAddr, held: &Objects<Ebpf>, wanted: &Objects<Ebpf>) {
+    let is_port = |key: &&Key| matches!(key, Key::Frontend(FrontendKey::Vip(port, _)) if port.ip() == address);
+    for key in wanted.0.keys().filter(is_port) {
+        assert!(held.0.contains_key(key), "{key} is refused by the entry of {address}");
     }
 }
 

@@ -30,6 +30,8 @@ const PICTURE: &str = "
 
 const CONNECTIONS: usize = 300;
 const CLIENT_POD: &str = "pod-a3";
+const CLIENT_POD_ADDRESS: &str = "10.244.1.4";
+const NODE_PORT: &str = "192.168.50.1:30080";
 const WEB: &str = "default/web:http";
 const API: &str = "default/api";
 
@@ -52,6 +54,9 @@ fn play() -> anyhow::Result<()> {
     introduce(&screen, &stage, start.elapsed());
     list_services(&screen, &stage)?;
     spread_connections(&screen, &stage)?;
+    if stage.mode.limits().at_connect {
+        keep_the_source(&screen, &stage)?;
+    }
     lose_a_pod(&screen, &stage)?;
     if stage.mode.limits().relayed {
         hang_a_pod(&screen, &stage)?;
@@ -100,7 +105,7 @@ fn spread_connections(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.heading("3  Every frontend leads to every pod");
     let ways = [
         (CLIENT_POD, "the ClusterIP", stage.cluster_ip(WEB)?),
-        ("client", "the node port", "192.168.50.1:30080".parse()?),
+        ("client", "the node port", NODE_PORT.parse()?),
         ("client", "the load balancer's address", "198.51.100.10:80".parse()?),
     ];
     for (from, name, to) in ways {
@@ -111,6 +116,23 @@ fn spread_connections(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
         screen.bars(&title, &answers);
     }
     Ok(())
+}
+
+/// Only a socket that is translated when it connects needs no masquerade at a node port.
+fn keep_the_source(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("3b The endpoint sees the client's own address");
+    let to: SocketAddr = NODE_PORT.parse()?;
+    let of_pod = stage.seen_source(CLIENT_POD, to)?;
+    ensure!(of_pod.to_string() == CLIENT_POD_ADDRESS, "the endpoint saw {of_pod}, not {CLIENT_POD_ADDRESS}");
+    let of_client = stage.seen_source("client", to)?;
+    screen.print(&format!(
+        "{CLIENT_POD} connects to the node port, {to}: the endpoint sees {of_pod}, translated by a hook"
+    ));
+    screen.print(&format!(
+        "client connects to the node port, {to}: the endpoint sees {of_client}, translated by the rules"
+    ));
+    screen.print("");
+    show(screen, stage, &["explain", "--on-node", CLIENT_POD_ADDRESS, NODE_PORT], 0)
 }
 
 fn lose_a_pod(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
@@ -170,7 +192,7 @@ fn explain_packets(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     screen.pause(2.0);
     screen.print("");
     let refused: SocketAddr = stage.cluster_ip(API)?;
-    show(screen, stage, &["explain", "10.244.1.4", &refused.to_string()], 0)
+    show(screen, stage, &["explain", CLIENT_POD_ADDRESS, &refused.to_string()], 0)
 }
 
 fn repair_drift(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {

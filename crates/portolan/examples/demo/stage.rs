@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,25 +13,28 @@ use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
 use portolan_kernel::nftables::Nftables;
 use portolan_kernel::signal::TerminationSignals;
-use portolan_testkit::{Lab, Outcome, Protocol, Source, topology};
+use portolan_testkit::{Lab, Outcome, Protocol, Source, remove_cgroup, topology};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
+/// The daemon is stopped before the lab is removed.
 pub(crate) struct Stage {
+    leftovers: Arc<Mutex<Leftovers>>,
     pub(crate) lab: Lab,
     pub(crate) mode: &'static dyn Mode,
     binary: PathBuf,
     folder: PathBuf,
-    leftovers: Arc<Mutex<Leftovers>>,
 }
 
 /// Removed when the demo ends. The kernel removes the namespaces.
+#[derive(Default)]
 struct Leftovers {
     daemon: Option<Child>,
     folder: Option<TempDir>,
+    cgroup: Option<PathBuf>,
 }
 
 /// `make demo MODE=iptables` shows that mode.
@@ -46,15 +49,22 @@ fn mode() -> anyhow::Result<&'static dyn Mode> {
     Ok(mode)
 }
 
+/// A mode with hooks has a cgroup for them.
+fn lab(mode: &dyn Mode) -> anyhow::Result<Lab> {
+    Ok(if mode.limits().at_connect { Lab::with_cgroup()? } else { Lab::new()? })
+}
+
 impl Stage {
     /// Builds the lab and starts the daemon on copies of the example manifests.
     pub(crate) fn set(binary: PathBuf, signals: TerminationSignals) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("portolan-demo-").tempdir().context("making a folder")?;
         let path = folder.path().to_owned();
-        let leftovers = Arc::new(Mutex::new(Leftovers { daemon: None, folder: Some(folder) }));
+        let leftovers = Arc::new(Mutex::new(Leftovers { daemon: None, folder: Some(folder), cgroup: None }));
         leave_on_signal(signals, &leftovers);
         copy_manifests(&path.join("manifests"))?;
-        let stage = Self { lab: Lab::new()?, mode: mode()?, binary, folder: path, leftovers };
+        let mode = mode()?;
+        let stage = Self { leftovers, lab: lab(mode)?, mode, binary, folder: path };
+        stage.leftovers().cgroup = stage.lab.cgroup().map(Path::to_owned);
         stage.leftovers().daemon = Some(stage.start_daemon()?);
         stage.wait("the daemon to program the kernel", || Ok(stage.is_verified()?.then_some(())))?;
         Ok(stage)
@@ -67,6 +77,8 @@ impl Stage {
         command.arg("--state-directory").arg(self.folder.join("state"));
         command.arg("--manifests").arg(self.folder.join("manifests"));
         command.args(["--proxy-mode", self.mode.name(), "--min-sync-period=0s", "--sync-period=1s"]);
+        // Hooks at the root would concern every process of this machine.
+        command.args(self.lab.cgroup().map(|cgroup| format!("--ebpf-cgroup={}", cgroup.display())));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let started = self.lab.host(topology::NODE).run(|| command.spawn());
         started.with_context(|| format!("starting {}", self.binary.display()))
@@ -176,6 +188,14 @@ impl Stage {
         Ok(answers)
     }
 
+    /// The client's address, as the endpoint sees it.
+    pub(crate) fn seen_source(&self, from: &str, to: SocketAddr) -> anyhow::Result<IpAddr> {
+        match self.connect_once(from, to)? {
+            Outcome::Answered { seen_source, .. } => Ok(seen_source),
+            other => bail!("a connection from {from} to {to} failed: {other:?}"),
+        }
+    }
+
     pub(crate) fn connect_once(&self, from: &str, to: SocketAddr) -> anyhow::Result<Outcome> {
         let source = Source::parse(from, to.ip()).map_err(anyhow::Error::msg)?;
         Ok(self.lab.probe(&source, to, Protocol::Tcp, TIMEOUT))
@@ -218,6 +238,9 @@ impl Drop for Leftovers {
             _ = daemon.wait();
         }
         drop(self.folder.take());
+        if let Some(cgroup) = self.cgroup.take() {
+            remove_cgroup(&cgroup);
+        }
     }
 }
 
@@ -228,7 +251,7 @@ fn leave_on_signal(signals: TerminationSignals, leftovers: &Arc<Mutex<Leftovers>
         signals.wait();
         if let Some(leftovers) = leftovers.upgrade() {
             let mut leftovers = leftovers.lock().unwrap_or_else(PoisonError::into_inner);
-            *leftovers = Leftovers { daemon: None, folder: None };
+            *leftovers = Leftovers::default();
         }
         eprintln!("\ninterrupted; nothing is left behind");
         std::process::exit(130);

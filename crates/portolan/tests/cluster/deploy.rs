@@ -13,14 +13,23 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+const RENDERED: &[&str] = &[
+    "kustomize.yaml",
+    "kustomize-ebpf.yaml",
+    "kustomize-dns.yaml",
+    "kustomize-node-local-dns.yaml",
+    "helm-kubeadm.yaml",
+    "helm-plain.yaml",
+    "helm-ebpf.yaml",
+];
+
 /// Linted by their own tools, and rendered.
 fn rendered() -> Vec<Vec<Value>> {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(repository().join("tests/deploy/lint")).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    ["kustomize.yaml", "kustomize-dns.yaml", "kustomize-node-local-dns.yaml", "helm-kubeadm.yaml", "helm-plain.yaml"]
-        .map(|name| read_manifests(&std::fs::read_to_string(folder.path().join(name)).unwrap()).unwrap())
-        .into()
+    let read = |name: &&str| read_manifests(&std::fs::read_to_string(folder.path().join(name)).unwrap()).unwrap();
+    RENDERED.iter().map(read).collect()
 }
 
 #[test]
@@ -35,4 +44,38 @@ fn the_api_server_accepts_what_is_deployed() {
             cluster.delete(&path_of(object));
         }
     }
+}
+
+/// The daemon's container of a rendering.
+fn container(name: &str, rendered: &[Vec<Value>]) -> Value {
+    let objects = &rendered[RENDERED.iter().position(|it| *it == name).unwrap()];
+    let daemon = objects.iter().find(|object| object["kind"] == "DaemonSet").unwrap();
+    daemon["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+/// `three_capabilities_and_a_read_only_cgroup_are_enough` shows that nothing else is needed.
+#[test]
+fn ebpf_mode_has_its_mounts_and_capabilities_and_the_other_modes_have_not() {
+    let rendered = rendered();
+    for (name, is_ebpf) in [
+        ("kustomize.yaml", false),
+        ("kustomize-ebpf.yaml", true),
+        ("helm-kubeadm.yaml", false),
+        ("helm-plain.yaml", false),
+        ("helm-ebpf.yaml", true),
+    ] {
+        let container = container(name, &rendered);
+        let capabilities = container["securityContext"]["capabilities"]["add"].to_string();
+        let expected = if is_ebpf { r#"["NET_ADMIN","BPF","PERFMON"]"# } else { r#"["NET_ADMIN"]"# };
+        assert_eq!(capabilities, expected, "{name}");
+        let mounts: Vec<&str> = container["volumeMounts"].as_array().unwrap().iter().map(path_in_container).collect();
+        assert_eq!(mounts.contains(&"/sys/fs/bpf"), is_ebpf, "{name}: {mounts:?}");
+        assert_eq!(mounts.contains(&"/host/sys/fs/cgroup"), is_ebpf, "{name}: {mounts:?}");
+        let arguments = container["args"].to_string();
+        assert_eq!(arguments.contains("--ebpf-cgroup=/host/sys/fs/cgroup"), is_ebpf, "{name}: {arguments}");
+    }
+}
+
+fn path_in_container(mount: &Value) -> &str {
+    mount["mountPath"].as_str().unwrap()
 }

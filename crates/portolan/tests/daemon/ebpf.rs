@@ -144,10 +144,42 @@ fn hooks_that_cannot_be_attached_cost_no_service() {
     daemon.wait().unwrap();
 }
 
+/// Some programs load without it, and others do not.
+#[test]
+fn without_perfmon_the_rules_serve_alone() {
+    let mut node = node_with_service();
+    node.start_without("-perfmon,-sys_admin", &FLAGS);
+    let log = node.log();
+    assert!(log.contains("needs the capabilities") && log.contains("running in mode nftables"), "{log}");
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
+}
+
+#[test]
+fn where_nothing_can_be_pinned_the_rules_serve_alone() {
+    let mut node = node_with_service();
+    let shell = "umount --lazy /sys/fs/bpf && exec setpriv --bounding-set=-sys_admin \"$0\" \"$@\"";
+    node.start_after(shell, &FLAGS);
+    let log = node.log();
+    assert!(log.contains("mounting bpf at /sys/fs/bpf") && log.contains("running in mode nftables"), "{log}");
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
+}
+
 #[test]
 fn a_strict_mode_is_that_mode_or_none() {
     let node = node_with_service();
     let mut refused = node.spawn(&["--proxy-mode=kernelspace", "--strict-mode"]);
     assert_eq!(refused.wait().unwrap().code(), Some(1));
     assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
+}
+
+/// As the pods of `deploy/` have it.
+#[test]
+fn three_capabilities_and_a_read_only_cgroup_are_enough() {
+    let mut node = node_with_service();
+    let shell = "root=$(findmnt --noheadings --first-only --output TARGET --types cgroup2) \
+                 && mount -o remount,bind,ro $root && ! mkdir $root/portolan-probe 2>/dev/null \
+                 && exec setpriv --bounding-set=-all,+bpf,+net_admin,+perfmon \"$0\" \"$@\"";
+    node.start_after(shell, &FLAGS);
+    assert!(!node.log().contains("running in mode nftables"), "{}", node.log());
+    until("a hook translates", || is_hooked(&node));
 }

@@ -37,15 +37,20 @@ impl Cgroup {
 }
 
 impl Drop for Cgroup {
-    /// Processes that are ending still count for a moment.
     fn drop(&mut self) {
-        remove_pins_of(&self.path);
-        for _ in 0..100 {
-            if fs::remove_dir(&self.path).is_ok() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
+        remove_cgroup(&self.path);
+    }
+}
+
+/// Removes the cgroup of a lab, for a process that ends without dropping its lab. Processes that are ending still count for a
+/// moment.
+pub fn remove_cgroup(path: &Path) {
+    remove_pins_of(path);
+    for _ in 0..100 {
+        if fs::remove_dir(path).is_ok() || !path.exists() {
+            return;
         }
+        thread::sleep(Duration::from_millis(10));
     }
 }
 

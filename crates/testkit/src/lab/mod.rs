@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use cgroup::Cgroup;
+pub use cgroup::{Cgroup, remove_cgroup};
 pub use host::Host;
 pub use load::{Load, Stream, Tally};
 pub use probe::{Answer, Binding, LongConnection, Outcome};

@@ -112,7 +112,10 @@ fn values_are_written_in_every_way_that_kube_proxy_takes() {
 #[test]
 fn mistakes_name_the_flag_and_what_to_write() {
     for (line, words) in [
-        ("--proxy-mode=bogus", "--proxy-mode: \"bogus\" is not a mode: must be iptables, ipvs, nftables or blank"),
+        (
+            "--proxy-mode=bogus",
+            "--proxy-mode: \"bogus\" is not a mode: must be nftables, iptables, ipvs, ebpf, userspace or blank",
+        ),
         ("--masquerade-all=maybe", "write true or false"),
         ("--masquerade-all true", "unexpected argument 'true'"),
         ("positional", "unexpected argument 'positional'"),
