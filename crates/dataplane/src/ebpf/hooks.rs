@@ -284,10 +284,20 @@ fn remove_abandoned() {
     let nodes = fs::read_dir(Path::new(BPF_FILE_SYSTEM).join(FOLDER));
     for node in nodes.into_iter().flatten().flatten() {
         let is_abandoned = fs::read_link(node.path().join(CGROUP)).is_ok_and(|cgroup| !cgroup.exists());
-        if is_abandoned && let Err(error) = remove_hooks(&node.path()) {
+        if is_abandoned
+            && !has_attached(&node.path())
+            && let Err(error) = remove_hooks(&node.path())
+        {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// The path of a cgroup may be that of another mount namespace; the kernel knows whether it still exists.
+fn has_attached(folder: &Path) -> bool {
+    let links = fs::read_dir(folder.join(LINKS)).into_iter().flatten().flatten();
+    let mut links = links.filter_map(|entry| Link::open(&entry.path()).ok()?);
+    links.any(|link| link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup != 0)))
 }
 
 /// Detaches the hooks and removes everything pinned. Returns false if there is nothing.
