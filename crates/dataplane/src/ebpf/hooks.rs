@@ -56,10 +56,13 @@ impl HookPlace {
         ["init.scope", "system.slice"].iter().any(|unit| self.cgroup.join(unit).is_dir())
     }
 
-    /// The cgroup may be another one than before.
+    /// The cgroup may be another one than before. One that does not exist is not noted: it would look abandoned.
     fn note_cgroup(&self) -> Result<(), Error> {
         let path = self.folder().join(CGROUP);
         remove_pin(&path)?;
+        if !self.cgroup.exists() {
+            return Ok(());
+        }
         symlink(&self.cgroup, &path).map_err(|error| io_failure("creating", &path, error))
     }
 
