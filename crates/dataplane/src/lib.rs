@@ -97,6 +97,12 @@ pub trait Observe<D: Dataplane + ?Sized> {
     /// Whether it is certain that no other process has written since the last read or write.
     fn is_undisturbed(&mut self) -> Result<bool, Error>;
 
+    /// What differs from these objects in the places that the watch has noted, and nowhere else. `None` if the whole kernel
+    /// has to be read instead.
+    fn read_noted(&mut self, _expected: &Objects<D>) -> Result<Option<Change<D>>, Error> {
+        Ok(None)
+    }
+
     /// Whether the node has this family. Objects of one that it lacks are left out.
     fn serves(&self, _family: Family) -> bool {
         true

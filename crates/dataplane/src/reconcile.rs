@@ -69,12 +69,20 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         // Until the write has succeeded, the state of the kernel is unknown.
         let memory = self.shared.take().zip(self.plan.as_ref().map(|plan| plan.node.clone()));
         let is_repair = memory.is_some() && self.plan.as_ref() == Some(plan);
+        let trust = match trust {
+            Trust::Notified if memory.is_some() => self.restore_noted(&mut report)?,
+            Trust::Notified => Trust::Nothing,
+            other => other,
+        };
+        let (restored, restoring) = (report.objects, report.kernel_time);
         let shared = match memory {
             Some((shared, node)) if self.is_trusted(&node, plan, trust)? => {
                 self.write_changes(shared, &node, plan, &mut report)?
             }
             _ => self.write_everything(plan, is_repair, &mut report)?,
         };
+        report.objects += restored;
+        report.kernel_time += restoring;
         self.stale_clients.extend(report.changes.stale_clients(plan));
         report.unfinished = !self.forget_clients(plan)?;
         self.plan = Some(plan.clone());
@@ -82,12 +90,22 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         Ok(report)
     }
 
+    /// Repairs what the watch has noted, by the plan of the last sync. Returns what the rest of the sync may assume.
+    fn restore_noted(&mut self, report: &mut SyncReport) -> Result<Trust, Error> {
+        let Some(plan) = self.plan.clone() else { return Ok(Trust::Nothing) };
+        let expected = render_counted(&self.dataplane, &plan, |family| self.kernel.serves(family)).0;
+        let Some(change) = self.kernel.read_noted(&expected)? else { return Ok(Trust::Nothing) };
+        report.repaired = change.len();
+        self.write(change, &plan, false, report)?;
+        Ok(if report.failure.take().is_none() { Trust::Memory } else { Trust::Nothing })
+    }
+
     /// Whether the changes of the plan are all that has to be written.
     fn is_trusted(&mut self, before: &NodePlan, plan: &Plan, trust: Trust) -> Result<bool, Error> {
         let is_undisturbed = match trust {
             Trust::Memory => true,
             Trust::Generation => self.kernel.is_undisturbed()?,
-            Trust::Nothing => false,
+            Trust::Notified | Trust::Nothing => false,
         };
         Ok(is_undisturbed && self.dataplane.renders_alike(&plan.node, before))
     }
@@ -122,7 +140,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
         let change = Change::between(held, wanted);
         (report.full, report.services) = (true, plan.services.len());
-        report.repaired = if is_repair { change.len() } else { 0 };
+        report.repaired += if is_repair { change.len() } else { 0 };
         self.write(change, plan, only_if_undisturbed, report)?;
         Ok(shared)
     }

@@ -12,6 +12,8 @@ pub enum Trust {
     /// It holds what the last sync wrote. Foreign changes are notified.
     #[default]
     Memory,
+    /// It holds what the last sync wrote, except where the watch has noted a foreign change.
+    Notified,
     /// It holds what the last sync wrote if its generation counter shows no foreign commit since.
     Generation,
     /// It is read and compared as a whole.
@@ -42,7 +44,7 @@ pub struct SyncReport {
 impl SyncReport {
     /// Whether rules may have been missing until this sync: it has read the kernel, and what it found was not the plan.
     pub fn has_completed_rules(&self) -> bool {
-        self.full && self.objects > 0
+        self.repaired > 0 || self.full && self.objects > 0
     }
 }
 

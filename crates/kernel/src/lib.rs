@@ -20,9 +20,11 @@ pub mod namespace;
 pub mod netlink;
 pub mod nftables;
 pub mod privileges;
+pub mod processor;
 pub mod signal;
 pub mod sysctl;
 
 pub use error::{Error, Refusal, Result};
 pub use memory::{release_unused_memory, resident_bytes, share_one_heap};
 pub use namespace::{enter_network_namespace, enter_new_network_namespace};
+pub use processor::thread_cpu_time;

@@ -27,7 +27,7 @@ fn is_relevant(chain: &str, target: Option<&str>) -> bool {
 impl Iptables {
     pub(crate) fn add(&mut self, family: Family, text: &str) {
         for SavedTable { name, rules, .. } in parse_save(text) {
-            for saved in rules.iter().filter(|rule| is_relevant(&rule.chain, rule.target())) {
+            for saved in rules.iter().filter(|rule| is_relevant(&rule.chain, rule.target().as_deref())) {
                 self.0.add(family, &name, &saved.chain, &saved.text);
             }
         }

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use portolan_kernel::thread_cpu_time;
+
 use super::{ComparedState, ForeignChange, WATCH_INTERVAL};
 use crate::Error;
 
-/// Looks take at most this part of the time, however many objects there are.
+/// Looks take at most this part of a processor, however many objects there are.
 const LARGEST_SHARE: u32 = 20;
 
 /// Numbers of objects, by where they are.
@@ -89,8 +91,12 @@ impl<L: FnMut() -> Result<Counts, Error>> CountWatch<L> {
         if begin < self.next {
             return Ok(None);
         }
+        // A look waits for the end of a write, and for other programs on a busy machine: the time of the clock would make the
+        // next one late.
+        let used = thread_cpu_time();
         let found = self.compare();
-        self.next = begin + (begin.elapsed() * LARGEST_SHARE).max(WATCH_INTERVAL);
+        let cost = thread_cpu_time().saturating_sub(used);
+        self.next = begin + (cost * LARGEST_SHARE).max(WATCH_INTERVAL);
         found
     }
 
@@ -174,10 +180,28 @@ mod tests {
         let ledger = Ledger::default();
         ledger.begin_read(|| Ok(counts(1))).unwrap();
         let mut watch = CountWatch::new(ledger, || {
-            std::thread::sleep(Duration::from_millis(30));
+            let begin = thread_cpu_time();
+            while thread_cpu_time() - begin < Duration::from_millis(30) {}
             Ok(counts(1))
         });
+        let begin = Instant::now();
         watch.check().unwrap();
-        assert!(watch.next > Instant::now() + WATCH_INTERVAL);
+        assert!(watch.next > begin + WATCH_INTERVAL * 2);
+    }
+
+    #[test]
+    fn a_look_that_waits_for_a_write_is_soon_repeated() {
+        let ledger = Ledger::default();
+        ledger.begin_read(|| Ok(counts(1))).unwrap();
+        let mut watch = CountWatch::new(ledger.clone(), || Ok(counts(1)));
+        let writing = ledger.begin_write();
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            let look = scope.spawn(|| watch.check().unwrap());
+            std::thread::sleep(Duration::from_millis(100));
+            writing.finish([]);
+            assert!(look.join().unwrap().is_none());
+        });
+        assert!(watch.next < begin + Duration::from_millis(100) * LARGEST_SHARE);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use commits::CommitWatch;
 pub(crate) use counts::{CountWatch, Counts, Ledger};
 
-use crate::Error;
+use crate::{Error, Trust};
 
 /// How long one wait of a watch lasts, and the time between two looks.
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
@@ -33,11 +33,21 @@ pub struct ForeignChange {
     what: String,
     /// The state of the kernel from which on it is changed, and the state that was compared last.
     since: Option<(u32, ComparedState)>,
+    trust: Trust,
 }
 
 impl ForeignChange {
     fn new(what: String, state: u32, compared: ComparedState) -> Self {
-        Self { what, since: Some((state, compared)) }
+        Self { what, since: Some((state, compared)), trust: Trust::Nothing }
+    }
+
+    fn with_trust(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
+    /// What the sync that repairs it may assume about the kernel.
+    pub fn trust(&self) -> Trust {
+        self.trust
     }
 
     /// Whether the kernel was read since: the sync that did so has found the change.
@@ -49,7 +59,7 @@ impl ForeignChange {
 /// A change of unknown time, which any comparison may have missed.
 impl From<String> for ForeignChange {
     fn from(what: String) -> Self {
-        Self { what, since: None }
+        Self { what, since: None, trust: Trust::Nothing }
     }
 }
 

@@ -94,7 +94,7 @@ impl Suspects {
     }
 }
 
-/// Deletes the stale flows of one family, which are found in one walk for each protocol. Returns how many there were.
+/// Deletes the stale flows of one family, which are found in one walk. Returns how many there were.
 pub fn forget_stale_flows(
     conntrack: &mut Conntrack,
     family: Family,
@@ -102,20 +102,25 @@ pub fn forget_stale_flows(
     plan: &Plan,
 ) -> Result<usize, Error> {
     let mut check = Check { plan, suspects, serving: HashMap::new() };
-    let mut stale = conntrack.flows(family, Protocol::Udp.number(), |flow| check.is_stale(flow))?;
-    if suspects.untranslated {
-        for protocol in [Protocol::Tcp, Protocol::Sctp] {
-            let is_chosen = |flow: &Flow| is_untranslated(flow, plan, protocol);
-            stale.extend(conntrack.unreplied_flows(family, protocol.number(), is_chosen)?);
-        }
-    }
-    Ok(conntrack.delete_flows(&stale)?)
+    let udp = Protocol::Udp.number();
+    let stale = if suspects.untranslated {
+        conntrack.all_flows(family, |flow, is_replied| match flow.protocol == udp {
+            true => check.is_stale(flow),
+            false => !is_replied && is_untranslated(flow, plan),
+        })
+    } else {
+        conntrack.flows(family, udp, |flow| check.is_stale(flow))
+    };
+    Ok(conntrack.delete_flows(&stale?)?)
 }
 
 /// Whether the flow is to a frontend, and no rule has translated it.
-fn is_untranslated(flow: &Flow, plan: &Plan, protocol: Protocol) -> bool {
+fn is_untranslated(flow: &Flow, plan: &Plan) -> bool {
     let destination = flow.original_destination;
-    flow.reply_source == destination && plan.holder(destination.ip(), destination.port(), protocol).is_some()
+    let is_served = |protocol: Protocol| {
+        protocol.number() == flow.protocol && plan.holder(destination.ip(), destination.port(), protocol).is_some()
+    };
+    flow.reply_source == destination && [Protocol::Tcp, Protocol::Sctp].into_iter().any(is_served)
 }
 
 struct Check<'a> {

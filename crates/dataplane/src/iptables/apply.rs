@@ -33,6 +33,11 @@ impl Observe<Iptables> for IptablesKernel {
         Ok(Objects(self.0.read()?))
     }
 
+    fn read_noted(&mut self, expected: &Objects<Iptables>) -> Result<Option<Change<Iptables>>, Error> {
+        let noted = self.0.read_noted(&expected.0);
+        Ok(noted.map(|(held, expected)| Change::between(Objects(held), Objects(expected))))
+    }
+
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         self.0.is_undisturbed()
     }

@@ -7,7 +7,7 @@ use super::{Nftables, NftablesKernel, TABLE};
 use crate::drift::{CommitWatch, ForeignChange};
 use crate::mode::WatchForeignChanges;
 use crate::traffic::{CountTraffic, Counts, ForgetCounts, Pair, ReadTraffic, Traffic, TrafficSample, Usage};
-use crate::{Error, ModeSettings};
+use crate::{Error, ModeSettings, Trust};
 
 /// A command that damages the table.
 pub(crate) const DAMAGE: &[&str] = &["nft", "delete", "table", "ip", "portolan"];
@@ -29,7 +29,8 @@ pub(crate) fn describe(settings: &ModeSettings) -> String {
 }
 
 pub(crate) fn watch(kernel: &NftablesKernel) -> Result<Box<dyn WatchForeignChanges>, Error> {
-    Ok(Box::new(TableWatch(CommitWatch::new(Monitor::open(kernel.port_id())?, kernel.compared_state())?)))
+    let monitor = Monitor::open(kernel.port_id())?;
+    Ok(Box::new(TableWatch(CommitWatch::new(monitor, kernel.compared_state(), Trust::Nothing)?)))
 }
 
 pub(crate) fn traffic_reader() -> Result<Box<dyn ReadTraffic>, Error> {
@@ -41,7 +42,7 @@ struct TableWatch(CommitWatch);
 
 impl WatchForeignChanges for TableWatch {
     fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
-        self.0.wait(&|notice| notice.table == TABLE, |family| format!("table {} {TABLE}", family.nft_name()))
+        self.0.wait(&mut |notice| notice.table == TABLE, |family| format!("table {} {TABLE}", family.nft_name()))
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;
 
-use super::objects::{Key, Table};
-use super::programs::{LOCK_SECONDS, Variant, families, program, run};
+use super::noted::NotedChains;
+use super::objects::{Key, Place, Table};
+use super::programs::{LOCK_SECONDS, Variant, families, listing_program, program, run};
 use super::read::Reader;
 use super::script::scripts;
 use super::watch::{LegacyWatch, NftWatch, legacy_counts, size_changes};
@@ -32,6 +33,8 @@ pub(crate) struct TablesKernel {
     families: Families,
     /// The generation that was read, or that our own commits led to.
     compared: ComparedState,
+    /// What the watch has noted since everything was read.
+    noted: NotedChains,
     /// The sizes of the legacy tables.
     ledger: Ledger,
 }
@@ -62,17 +65,22 @@ impl RuleTally {
         self.rules = rules_of(contents);
     }
 
-    fn note_written(&mut self, removed: &Contents, added: &Contents) {
-        let families: BTreeSet<Family> = removed.keys().chain(added.keys()).map(|key| key.place().family).collect();
-        self.written.retain(|(family, _), _| !families.contains(family));
+    /// These rules are in the place of those, by our own write or that of another process.
+    fn replace(&mut self, removed: &Contents, added: &Contents) {
         for (place, count) in rules_of(added) {
             *self.rules.entry(place).or_default() += count;
-            self.written.insert(place, count);
         }
         for (place, count) in rules_of(removed) {
             let rules = self.rules.entry(place).or_default();
             *rules = rules.saturating_sub(count);
         }
+    }
+
+    fn note_written(&mut self, removed: &Contents, added: &Contents) {
+        let families: BTreeSet<Family> = removed.keys().chain(added.keys()).map(|key| key.place().family).collect();
+        self.written.retain(|(family, _), _| !families.contains(family));
+        self.written.extend(rules_of(added));
+        self.replace(removed, added);
     }
 
     fn note_failure(&mut self, family: Family, is_whole: bool) {
@@ -93,6 +101,7 @@ impl TablesKernel {
             read: BTreeSet::new(),
             families: families(variant),
             compared: ComparedState::default(),
+            noted: NotedChains::default(),
             ledger: Ledger::default(),
         })
     }
@@ -108,7 +117,7 @@ impl TablesKernel {
     /// Notices changes of our rules by other processes.
     pub(crate) fn watch(&self) -> Result<Box<dyn WatchForeignChanges>, Error> {
         Ok(match self.variant {
-            Variant::Nft => Box::new(NftWatch::open(self.layout.clone(), self.compared.clone())?),
+            Variant::Nft => Box::new(NftWatch::open(self.layout.clone(), self.compared.clone(), self.noted.clone())?),
             Variant::Legacy => Box::new(LegacyWatch::new(self.ledger.clone())),
         })
     }
@@ -128,6 +137,7 @@ impl TablesKernel {
     }
 
     pub(crate) fn read(&mut self) -> Result<Contents, Error> {
+        self.noted.clear();
         self.generation = self.current_generation()?;
         self.note_compared();
         if self.variant == Variant::Legacy {
@@ -140,6 +150,28 @@ impl TablesKernel {
         }
         self.tally.note_read(&contents);
         Ok(contents)
+    }
+
+    /// What the chains hold that the watch has noted, beside what they are expected to hold. `None` if everything has to be read:
+    /// there are too many, or one is gone.
+    pub(crate) fn read_noted(&mut self, expected: &Contents) -> Option<(Contents, Contents)> {
+        let places = self.noted.take()?;
+        let mut held = Contents::new();
+        for place in places.iter().filter(|place| self.families.serve(place.family)) {
+            self.read_chain(place, &mut held).ok()?;
+        }
+        let of_places = expected.iter().filter(|(key, _)| places.contains(key.place()));
+        let expected: Contents = of_places.map(|(key, value)| (key.clone(), value.clone())).collect();
+        self.tally.replace(&expected, &held);
+        Some((held, expected))
+    }
+
+    fn read_chain(&self, place: &Place, contents: &mut Contents) -> Result<(), Error> {
+        let flags = ["-t", place.table.name(), "-S", &*place.chain];
+        let rules = run(&listing_program(place.family, self.variant), &flags, "")?;
+        let text = format!("*{}\n:{} - [0:0]\n{rules}", place.table.name(), place.chain);
+        Reader { layout: &self.layout, family: place.family, contents }.read(&text);
+        Ok(())
     }
 
     pub(crate) fn serves(&self, family: Family) -> bool {

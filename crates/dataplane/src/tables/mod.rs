@@ -13,6 +13,7 @@ mod layout;
 mod leftovers;
 pub(crate) mod names;
 pub(crate) mod node_ports;
+mod noted;
 mod objects;
 mod processes;
 mod programs;

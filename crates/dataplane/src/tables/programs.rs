@@ -160,8 +160,13 @@ pub(crate) fn families(variant: Variant) -> Families {
 }
 
 pub(crate) fn program(family: Family, variant: Variant, what: &str) -> String {
+    format!("{}-{what}", listing_program(family, variant))
+}
+
+/// The program that lists single chains.
+pub(crate) fn listing_program(family: Family, variant: Variant) -> String {
     let base = if family == Family::V4 { "iptables" } else { "ip6tables" };
-    format!("{base}-{variant}-{what}")
+    format!("{base}-{variant}")
 }
 
 /// Runs a program without a shell, and returns its output.

@@ -41,7 +41,7 @@ impl Reader<'_> {
             let value = Value::rules(rules.iter().map(|rule| Rule::from(rule.text.as_str())));
             self.contents.insert(Key::Chain(place.clone()), value);
         } else {
-            let is_target = |target: &str| self.layout.is_jump_target(place.table, target);
+            let is_target = |target: String| self.layout.is_jump_target(place.table, &target);
             let jumps: Vec<_> = rules.iter().filter(|rule| rule.target().is_some_and(is_target)).collect();
             jumps.into_iter().for_each(|rule| self.read_jump(place, rule));
         }

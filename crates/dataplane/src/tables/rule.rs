@@ -201,7 +201,7 @@ mod tests {
         let text = rule().comment(hostile).jump("DROP");
         assert!(!text.contains('\n'));
         let saved = &parse_save(&format!("*filter\n-A X {text}\nCOMMIT\n"))[0].rules[0];
-        assert_eq!(saved.target(), Some("DROP"));
-        assert_eq!(saved.words[3], "a\" -j ACCEPT?COMMIT?*nat\\' $(x) ?");
+        assert_eq!(saved.target().as_deref(), Some("DROP"));
+        assert_eq!(saved.words()[3], "a\" -j ACCEPT?COMMIT?*nat\\' $(x) ?");
     }
 }

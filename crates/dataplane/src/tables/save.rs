@@ -15,15 +15,19 @@ pub struct SavedRule {
     pub chain: String,
     /// What follows `-A CHAIN`, verbatim: valid for `-D`.
     pub text: String,
-    /// The same as words, without quotes.
-    pub words: Vec<String>,
 }
 
 impl SavedRule {
     /// Where matching packets go: a chain, or a verdict such as `ACCEPT`.
-    pub fn target(&self) -> Option<&str> {
-        let flag = self.words.iter().position(|word| matches!(word.as_str(), "-j" | "-g"))?;
-        self.words.get(flag + 1).map(String::as_str)
+    pub fn target(&self) -> Option<String> {
+        let mut words = self.words().into_iter();
+        words.find(|word| matches!(word.as_str(), "-j" | "-g"))?;
+        words.next()
+    }
+
+    /// The text as words, without quotes.
+    pub fn words(&self) -> Vec<String> {
+        words(&self.text)
     }
 }
 
@@ -45,7 +49,7 @@ impl SavedTable {
         if let Some(chain) = line.strip_prefix(':') {
             self.chains.extend(chain.split_whitespace().next().map(str::to_owned));
         } else if let Some((chain, text)) = appended(line) {
-            self.rules.push(SavedRule { chain: chain.to_owned(), text: text.to_owned(), words: words(text) });
+            self.rules.push(SavedRule { chain: chain.to_owned(), text: text.to_owned() });
         }
     }
 }
@@ -92,8 +96,8 @@ mod tests {
             [3:180] -A PREROUTING -m comment --comment \"to -j \\\"X\\\"\" -j KUBE-SERVICES\nCOMMIT\n";
         let tables = parse_save(text);
         let rule = &tables[0].rules[0];
-        assert_eq!(rule.words[3], "to -j \"X\"");
-        assert_eq!((rule.chain.as_str(), rule.target()), ("PREROUTING", Some("KUBE-SERVICES")));
+        assert_eq!(rule.words()[3], "to -j \"X\"");
+        assert_eq!((rule.chain.as_str(), rule.target().as_deref()), ("PREROUTING", Some("KUBE-SERVICES")));
         assert_eq!(tables[0].chains, BTreeSet::from(["KUBE-SERVICES".to_owned()]));
     }
 }

@@ -6,38 +6,46 @@ use portolan_kernel::legacy_tables;
 use portolan_kernel::nftables::{Monitor, Notice};
 use portolan_model::Family;
 
-use super::objects::{Key, Table};
+use super::noted::NotedChains;
+use super::objects::{Key, Place, Table};
 use super::processes::is_own_process;
 use super::{Contents, Layout};
-use crate::Error;
 use crate::drift::{
     CommitWatch, ComparedState, CountWatch, Counts, ForeignChange, Ledger, WATCH_INTERVAL, WatchForeignChanges,
 };
+use crate::{Error, Trust};
 
 /// Watches rules that are kept in nf_tables.
 pub(super) struct NftWatch {
     commits: CommitWatch,
     layout: Layout,
+    noted: NotedChains,
 }
 
 impl NftWatch {
-    pub(super) fn open(layout: Layout, compared: ComparedState) -> Result<Self, Error> {
-        Ok(Self { commits: CommitWatch::new(Monitor::open_for_all()?, compared)?, layout })
+    pub(super) fn open(layout: Layout, compared: ComparedState, noted: NotedChains) -> Result<Self, Error> {
+        let commits = CommitWatch::new(Monitor::open_for_all()?, compared, Trust::Notified)?;
+        Ok(Self { commits, layout, noted })
     }
 }
 
 impl WatchForeignChanges for NftWatch {
     fn wait(&mut self) -> Result<Option<ForeignChange>, Error> {
-        let Self { commits, layout } = self;
-        let is_wanted = |notice: &Notice<'_>| concerns(layout, notice) && !is_own_process(notice.port);
-        commits.wait(&is_wanted, |family| format!("the tables of family {}", family.nft_name()))
+        let Self { commits, layout, noted } = self;
+        let mut is_wanted = |notice: &Notice<'_>| {
+            let place = concerned(layout, notice).filter(|_| !is_own_process(notice.port));
+            place.map(|place| noted.add(place)).is_some()
+        };
+        commits.wait(&mut is_wanted, |family| format!("the tables of family {}", family.nft_name()))
     }
 }
 
-/// Rules of other programs in the same tables change often, and are not ours to compare.
-fn concerns(layout: &Layout, notice: &Notice<'_>) -> bool {
-    let (Some(table), Some(chain)) = (Table::from_name(notice.table), notice.chain) else { return false };
-    layout.owns(table, chain) || notice.target.is_some_and(|target| layout.is_jump_target(table, target))
+/// The chain that has changed, if it is ours or has jumps to ours. Rules of other programs in the same tables change often, and
+/// are not ours to compare.
+fn concerned(layout: &Layout, notice: &Notice<'_>) -> Option<Place> {
+    let (table, chain) = (Table::from_name(notice.table)?, notice.chain?);
+    let is_ours = layout.owns(table, chain) || notice.target.is_some_and(|target| layout.is_jump_target(table, target));
+    is_ours.then(|| Place::new(notice.family, table, chain))
 }
 
 /// Watches the legacy tables.

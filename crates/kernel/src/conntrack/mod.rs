@@ -67,35 +67,28 @@ impl Conntrack {
         protocol: u8,
         mut is_chosen: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>> {
-        self.walk(family, protocol, |message| read_flow(message).filter(&mut is_chosen))
+        let request = request(GET, 0, family, |writer| write_protocol(writer, ORIGINAL, FILTER, protocol));
+        // Before Linux 5.8 dumps could not be filtered.
+        self.walk(request, family, |message| {
+            read_flow(message).filter(|flow| flow.protocol == protocol && is_chosen(flow))
+        })
     }
 
-    /// The same, of flows without a packet in the reply direction.
-    pub fn unreplied_flows(
-        &mut self,
-        family: Family,
-        protocol: u8,
-        mut is_chosen: impl FnMut(&Flow) -> bool,
-    ) -> Result<Vec<Flow>> {
-        self.walk(family, protocol, |message| {
-            let flow = if is_replied(message) { None } else { read_flow(message) };
-            flow.filter(&mut is_chosen)
+    /// The same for all protocols. The second argument of `is_chosen` is whether the flow has a reply.
+    pub fn all_flows(&mut self, family: Family, mut is_chosen: impl FnMut(&Flow, bool) -> bool) -> Result<Vec<Flow>> {
+        self.walk(request(GET, 0, family, |_| {}), family, |message| {
+            read_flow(message).filter(|flow| is_chosen(flow, is_replied(message)))
         })
     }
 
     fn walk(
         &mut self,
+        mut request: MessageWriter,
         family: Family,
-        protocol: u8,
         mut read: impl FnMut(&Message<'_>) -> Option<Flow>,
     ) -> Result<Vec<Flow>> {
         let attempted = format!("reading the tracked connections of family {}", family.nft_name());
-        let mut request = request(GET, 0, family, |writer| write_protocol(writer, ORIGINAL, FILTER, protocol));
-        let gather = |flows: &mut Vec<Flow>, message: &Message<'_>| {
-            // Before Linux 5.8 dumps could not be filtered.
-            flows.extend(read(message).filter(|flow| flow.protocol == protocol));
-        };
-        self.socket.dump(&mut request, &attempted, gather)
+        self.socket.dump(&mut request, &attempted, |flows: &mut Vec<Flow>, message| flows.extend(read(message)))
     }
 
     /// Deletes these flows. Returns how many still existed.

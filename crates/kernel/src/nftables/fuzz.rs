@@ -11,8 +11,9 @@ pub(crate) fn decode(bytes: &[u8]) {
     has_duplicates(bytes);
     members(bytes).for_each(check_element);
     join_ranges(members(bytes).filter_map(Element::read).collect());
-    monitor::changes(bytes, &|notice| notice.table == "portolan");
+    let mut commit = monitor::Commit::default();
     for (index, message) in Messages::new(bytes).enumerate() {
+        commit.take(&message, &mut |notice| notice.table == "portolan");
         describe_change(&message);
         describe_operation(bytes, index, message.acknowledgement().and_then(|it| it.offset));
         let attributes = message.attributes(uapi::PROTOCOL_HEADER);

@@ -30,7 +30,7 @@ pub use element::{Element, ElementData};
 pub use expression::{ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register};
 pub use family::TableFamily;
 pub use lookup::Found;
-pub use monitor::{ForeignChange, Monitor, Notice, full_generation};
+pub use monitor::{ForeignChange, Monitor, Notice};
 pub use read::ListedRule;
 pub use set::{SetData, SetSpec};
 pub use survey::{ListedBase, ListedChain, Policy};

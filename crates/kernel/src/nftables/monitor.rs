@@ -1,6 +1,6 @@
 //! Detects foreign changes of our tables.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use portolan_model::Family;
@@ -13,23 +13,16 @@ use crate::netlink::{Attributes, Message, Messages, Received, Socket};
 /// Receives the kernel's notifications of commits.
 pub struct Monitor {
     socket: Socket,
+    commit: Commit,
     pending: VecDeque<ForeignChange>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignChange {
-    /// Something in the table of that family changed, for example "deleted chain x". The generation is the lower half of
-    /// the number of the commit: see [`full_generation`].
-    Changed { family: Family, what: String, generation: u16 },
+    /// Something in the table of that family changed, for example "deleted chain x", by the commit with that number.
+    Changed { family: Family, what: String, generation: u32 },
     /// Notifications were lost, so that anything may have changed.
     Overflow,
-}
-
-/// The number of a commit whose notification has just arrived, from the part of it that notifications carry. `now` is the
-/// number of the last commit.
-pub fn full_generation(part: u16, now: u32) -> u32 {
-    let since = u32::from((now as u16).wrapping_sub(part));
-    now.wrapping_sub(since)
 }
 
 /// What one notification is about.
@@ -63,20 +56,20 @@ impl Monitor {
             socket.attach_filter(&reject_messages_from(port))?;
         }
         socket.subscribe(uapi::NOTIFICATION_GROUP)?;
-        Ok(Monitor { socket, pending: VecDeque::new() })
+        Ok(Monitor { socket, commit: Commit::default(), pending: VecDeque::new() })
     }
 
-    /// Waits for a foreign change of the table of that name, in either family; `None` after the timeout. The changes
-    /// of one commit are reported once or a few times per family, but not once per object.
+    /// Waits for a foreign change of the table of that name, in either family; `None` after the timeout.
     pub fn wait(&mut self, table: &str, timeout: Option<Duration>) -> Result<Option<ForeignChange>> {
-        self.wait_for(timeout, &|notice| notice.table == table)
+        self.wait_for(timeout, &mut |notice| notice.table == table)
     }
 
-    /// Waits for a change that `is_wanted`.
+    /// Waits for the end of a commit with a change that `is_wanted`. Each commit is reported once for each family, with the
+    /// first of these changes; `is_wanted` has seen all of them by then.
     pub fn wait_for(
         &mut self,
         timeout: Option<Duration>,
-        is_wanted: &dyn Fn(&Notice<'_>) -> bool,
+        is_wanted: &mut dyn FnMut(&Notice<'_>) -> bool,
     ) -> Result<Option<ForeignChange>> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -91,30 +84,51 @@ impl Monitor {
         }
     }
 
-    fn receive(&mut self, is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Result<()> {
+    fn receive(&mut self, is_wanted: &mut dyn FnMut(&Notice<'_>) -> bool) -> Result<()> {
         match self.socket.receive("notifications of changed rules")? {
             Received::Nothing => {}
-            Received::Overflow => self.pending.push_back(ForeignChange::Overflow),
-            Received::Messages(bytes) => self.pending.extend(changes(bytes, is_wanted)),
+            Received::Overflow => {
+                self.commit = Commit::default();
+                self.pending.push_back(ForeignChange::Overflow);
+            }
+            Received::Messages(bytes) => {
+                let messages = Messages::new(bytes);
+                self.pending.extend(messages.flat_map(|message| self.commit.take(&message, is_wanted)));
+            }
         }
         Ok(())
     }
 }
 
-/// The first wanted change in each family among the messages of one receive.
-pub(super) fn changes(bytes: &[u8], is_wanted: &dyn Fn(&Notice<'_>) -> bool) -> Vec<ForeignChange> {
-    let first = |wanted: Family| {
-        Messages::new(bytes)
-            .filter(|message| notice(message).is_some_and(|notice| notice.family == wanted && is_wanted(&notice)))
-            .find_map(|message| Some((describe_change(&message)?, generation(&message)?)))
-            .map(|(what, generation)| ForeignChange::Changed { family: wanted, what, generation })
-    };
-    [Family::V4, Family::V6].into_iter().filter_map(first).collect()
+/// The first wanted change in each family of a commit whose last notification has not arrived.
+#[derive(Default)]
+pub(super) struct Commit(BTreeMap<Family, String>);
+
+impl Commit {
+    /// Returns the changes with the last notification, which has the number of the commit.
+    pub(super) fn take(
+        &mut self,
+        message: &Message<'_>,
+        is_wanted: &mut dyn FnMut(&Notice<'_>) -> bool,
+    ) -> Vec<ForeignChange> {
+        if let Some(generation) = generation(message) {
+            let changes = std::mem::take(&mut self.0).into_iter();
+            return changes.map(|(family, what)| ForeignChange::Changed { family, what, generation }).collect();
+        }
+        if let Some(notice) = notice(message)
+            && is_wanted(&notice)
+            && !self.0.contains_key(&notice.family)
+        {
+            self.0.extend(describe_change(message).map(|what| (notice.family, what)));
+        }
+        Vec::new()
+    }
 }
 
-/// The last field of `struct nfgenmsg`.
-fn generation(message: &Message<'_>) -> Option<u16> {
-    Some(u16::from_be_bytes(*message.body.get(2..)?.first_chunk()?))
+/// The number of the commit, in the last notification about it.
+fn generation(message: &Message<'_>) -> Option<u32> {
+    let is_last = message.kind == uapi::SUBSYSTEM << 8 | kind::NEW_GENERATION;
+    message.attributes(uapi::PROTOCOL_HEADER).number_32(uapi::GENERATION_ID).filter(|_| is_last)
 }
 
 fn notice<'a>(message: &Message<'a>) -> Option<Notice<'a>> {
@@ -164,17 +178,5 @@ fn instruction(code: u32, operand: u32, if_true: u8, if_false: u8) -> libc::sock
         jt: if_true,
         jf: if_false,
         k: operand,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_generation_is_completed_by_the_current_one() {
-        for (part, now, full) in [(5, 5, 5), (5, 9, 5), (0xffff, 0x1_0002, 0xffff), (2, 1, 0xffff_0002)] {
-            assert_eq!(full_generation(part, now), full, "{part} at {now}");
-        }
     }
 }

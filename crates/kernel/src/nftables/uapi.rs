@@ -24,6 +24,7 @@ pub(super) mod message {
     pub(crate) const NEW_ELEMENT: u16 = 12;
     pub(crate) const GET_ELEMENT: u16 = 13;
     pub(crate) const DELETE_ELEMENT: u16 = 14;
+    pub(crate) const NEW_GENERATION: u16 = 15;
     pub(crate) const GET_GENERATION: u16 = 16;
     pub(crate) const NEW_OBJECT: u16 = 18;
     pub(crate) const DELETE_OBJECT: u16 = 20;

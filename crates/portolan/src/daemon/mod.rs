@@ -237,8 +237,11 @@ impl Daemon {
         if let Some(failure) = &synced.failure {
             return self.note_failure(&anyhow::Error::msg(failure.clone()));
         }
-        let was_compared = synced.full || trust != Trust::Memory;
+        let was_compared = synced.full || trust > Trust::Notified;
         self.schedule.succeeded(Instant::now(), self.periods(), was_compared);
+        if trust == Trust::Notified {
+            self.schedule.repaired(Instant::now());
+        }
         if synced.unfinished {
             self.schedule.continue_at(Instant::now());
         }
@@ -455,10 +458,10 @@ impl Daemon {
             Event::Replaced(replacement) => due.end = self.give_way(replacement),
             Event::Forget(forget) => self.forget(&forget),
             Event::Foreign(change) => {
-                if due.trust != Trust::Nothing {
+                if due.urgency != Urgency::Repair {
                     tracing::warn!("{change}; comparing with the plan");
                 }
-                (due.trust, due.urgency) = (Trust::Nothing, Urgency::Repair);
+                (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
             }
         }
     }

@@ -72,6 +72,11 @@ impl Schedule {
         }
     }
 
+    /// Some objects were compared. The comparison of all objects stays due.
+    pub(super) fn repaired(&mut self, now: Instant) {
+        self.earliest_repair = now + REPAIR_PAUSE;
+    }
+
     /// A sync has left work for the next one.
     pub(super) fn continue_at(&mut self, now: Instant) {
         self.retry = Some(now);
@@ -127,6 +132,9 @@ mod tests {
         assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
         schedule.succeeded(start + REPAIR_PAUSE, PERIODS, false);
         assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
+        schedule.repaired(start + REPAIR_PAUSE);
+        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE * 2);
+        assert_eq!(schedule.next(Urgency::Nothing), start + PERIODS.sync);
     }
 
     #[test]

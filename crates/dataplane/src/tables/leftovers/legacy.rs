@@ -35,11 +35,7 @@ pub(super) fn tables(family: Family) -> Result<Vec<Table<String>>, RemovalError>
 }
 
 fn table(saved: SavedTable) -> Table<String> {
-    let rules = saved.rules.into_iter().map(|rule| Rule {
-        target: rule.target().map(str::to_owned),
-        chain: rule.chain,
-        id: rule.text,
-    });
+    let rules = saved.rules.into_iter().map(|rule| Rule { target: rule.target(), chain: rule.chain, id: rule.text });
     Table { rules: rules.collect(), name: saved.name, chains: saved.chains, spared: BTreeSet::new() }
 }
 
