@@ -2,7 +2,7 @@
 
 use portolan_dataplane::peers::cleanup_everything;
 use portolan_dataplane::tables::Variant;
-use portolan_testkit::{Protocol, Scenario, topology};
+use portolan_testkit::{Lab, Protocol, Scenario, topology};
 
 use crate::lab;
 use crate::live::check_steps;
@@ -26,7 +26,14 @@ fn sctp_goes_as_written_with_legacy_tables() {
 }
 
 fn check(tested: Tested) {
-    let lab = lab();
+    // Hooks need a lab with a cgroup of its own.
+    match tested.has_hooks() {
+        true => check_on(&tested.lab().expect("the VM has all that a lab needs"), tested),
+        false => check_on(&lab(), tested),
+    }
+}
+
+fn check_on(lab: &Lab, tested: Tested) {
     assert!(lab.supports_sctp(), "the kernel of the VM has SCTP");
     let with_sctp: Vec<Scenario> = scenarios().into_iter().filter(sends_sctp).collect();
     assert!(with_sctp.len() >= 3, "there are scenarios with SCTP");
@@ -34,8 +41,8 @@ fn check(tested: Tested) {
     // Other tests use the same lab.
     node.run(cleanup_everything);
     for scenario in with_sctp {
-        let mut active = tested.open(&lab, tested.session(&scenario).masquerade_bit).expect("the mode can be opened");
-        check_steps(&lab, &scenario, tested, &mut *active)
+        let mut active = tested.open(lab, tested.session(&scenario).masquerade_bit).expect("the mode can be opened");
+        check_steps(lab, &scenario, tested, &mut *active)
             .unwrap_or_else(|failure| panic!("{}, {}: {failure}", tested.name(), scenario.name));
     }
     let report = node.run(cleanup_everything);
