@@ -63,17 +63,19 @@ mod tests {
         }
     }
 
-    fn outcome(reads: &[&'static str], largest: u64) -> Result<String, String> {
-        let short = Duration::from_millis(200);
-        let bytes = read_all(Pipe(reads.iter().copied().collect()), largest, [short, short]);
+    const SHORT: Duration = Duration::from_millis(50);
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn outcome(reads: &[&'static str], largest: u64, limits: [Duration; 2]) -> Result<String, String> {
+        let bytes = read_all(Pipe(reads.iter().copied().collect()), largest, limits);
         bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_pipe_has_a_limit_of_size_and_of_time() {
-        assert_eq!(outcome(&["", "one ", "two", ""], 100).as_deref(), Ok("one two"));
-        assert_eq!(outcome(&["one ", "two", ""], 5), Err("the pipe has more than 5 bytes".to_owned()));
-        assert_eq!(outcome(&["one "], 100), Err("the pipe does not end within 0 s".to_owned()));
-        assert_eq!(outcome(&[""; 100], 100), Err("nothing was written to the pipe".to_owned()));
+        assert_eq!(outcome(&["", "one ", "two", ""], 100, [LONG, LONG]).as_deref(), Ok("one two"));
+        assert_eq!(outcome(&["one ", "two", ""], 5, [LONG, LONG]), Err("the pipe has more than 5 bytes".to_owned()));
+        assert_eq!(outcome(&["one "], 100, [LONG, SHORT]), Err("the pipe does not end within 0 s".to_owned()));
+        assert_eq!(outcome(&[""; 100], 100, [SHORT, LONG]), Err("nothing was written to the pipe".to_owned()));
     }
 }
