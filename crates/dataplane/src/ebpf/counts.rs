@@ -1,7 +1,7 @@
 //! Traffic of the rules and of the hooks, added up. The hooks count by Service port and endpoint; the plan knows the frontend
 //! that stands for the Service port.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ pub(super) struct Counters {
     rules: NftablesKernel,
     hooks: Option<Hooks>,
     services: Services,
+    orphans: Orphans,
 }
 
 impl Counters {
@@ -34,6 +35,7 @@ impl Counters {
             rules: NftablesKernel::open()?,
             hooks: Hooks::open_existing(place)?,
             services: Services::default(),
+            orphans: Orphans::default(),
         })
     }
 }
@@ -41,6 +43,9 @@ impl Counters {
 impl ReadTraffic for Counters {
     fn read(&mut self, plan: &Plan, forget: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
         self.services.follow(plan);
+        if let Some(hooks) = &self.hooks {
+            self.orphans.remove(hooks, &self.services)?;
+        }
         let (rules, hooks, services) = (&mut self.rules, self.hooks.as_ref(), &self.services);
         self.traffic.read(&mut ReadBoth { rules, hooks, services, forget }, plan)
     }
@@ -77,6 +82,13 @@ struct Services {
 }
 
 impl Services {
+    /// Whether a key of the hooks' counters, which starts with the number, belongs to one of these.
+    fn has(&self, key: &[u8]) -> bool {
+        let number = key.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        let is_address = Family::BOTH.into_iter().any(|family| address_number(family) == number);
+        is_address || self.by_number.contains_key(&number)
+    }
+
     fn follow(&mut self, plan: &Plan) {
         self.numbers.retain(|key, _| plan.services.contains_key(key));
         self.by_number.clear();
@@ -84,6 +96,28 @@ impl Services {
             let number = *self.numbers.entry(key.clone()).or_insert_with(|| service_number(key));
             self.by_number.insert(number, service.clone());
         }
+    }
+}
+
+/// Counters of Service ports that the plan does not have: of deleted ones, or of some that are so new that this plan lacks
+/// them. They are removed when they are found a second time, or Services that come and go would fill the maps.
+#[derive(Default)]
+struct Orphans(HashSet<(&'static str, Vec<u8>)>);
+
+impl Orphans {
+    fn remove(&mut self, hooks: &Hooks, services: &Services) -> Result<(), Error> {
+        let before = std::mem::take(&mut self.0);
+        for name in [TRAFFIC, REFUSALS] {
+            let map = hooks.any_map(name)?;
+            for (key, _) in map.entries()?.iter().filter(|(key, _)| !services.has(key)) {
+                let orphan = (name, key.to_vec());
+                match before.contains(&orphan) {
+                    true => _ = map.delete(key)?,
+                    false => _ = self.0.insert(orphan),
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,10 +13,10 @@ use portolan_kernel::bpf::Map;
 use portolan_model::{Family, Protocol};
 use portolan_plan::{Plan, ServicePlan};
 
-use super::Ebpf;
 use super::codec::{decode, encode_key, encode_value};
 use super::hooks::{HookPlace, Hooks};
 use super::objects::{FrontendKey, Key, MapName, PoolName, Value};
+use super::{Ebpf, with_rules};
 use crate::nft::{self, Nftables, NftablesKernel};
 use crate::{Change, Error, Objects, Observe, Program};
 
@@ -48,18 +48,23 @@ impl EbpfKernel {
     }
 
     fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
-        let mut failed = Failed::default();
+        let (mut failed, before) = (Failed::default(), self.unaccelerated.len());
         for map in [MapName::Own, MapName::Endpoints, MapName::Members] {
             self.write_map(map, &change.added, &mut failed)?;
         }
         let (served, left): (Vec<_>, Vec<_>) =
-            of_map(&change.added, MapName::Frontends).partition(|(key, value)| !failed.concerns(key, value));
+            of_map(&change.added, MapName::Frontends).partition(|(_, value)| !failed.concerns(value));
         left.iter().try_for_each(|(key, _)| self.leave_to_rules(key))?;
         let (addresses, ports): (Vec<_>, Vec<_>) =
             served.into_iter().partition(|(key, _)| whole_address(key).is_some());
-        self.write_frontends(&ports)?;
+        self.write_frontends(&ports, &mut failed)?;
         let served: Vec<_> = addresses.into_iter().filter(|(key, _)| !self.has_unaccelerated_port(key)).collect();
-        self.write_frontends(&served)
+        self.write_frontends(&served, &mut failed)?;
+        if let Some(error) = failed.error.filter(|_| self.unaccelerated.len() > before) {
+            let count = self.unaccelerated.len();
+            tracing::warn!("{count} frontends are not accelerated, and the rules serve them: {error}");
+        }
+        Ok(())
     }
 
     /// The entry of a whole address refuses every port without an entry of its own.
@@ -79,13 +84,13 @@ impl EbpfKernel {
         }
         for (key, value) in entries {
             if let Err(error) = write_one(map, key, value) {
-                failed.note(key, &error);
+                failed.note(key, error);
             }
         }
         Ok(())
     }
 
-    fn write_frontends(&mut self, entries: &[Entry<'_>]) -> Result<(), Error> {
+    fn write_frontends(&mut self, entries: &[Entry<'_>], failed: &mut Failed) -> Result<(), Error> {
         if write_batch(self.hooks.map(MapName::Frontends)?, entries).is_ok() {
             entries.iter().for_each(|(key, _)| _ = self.unaccelerated.remove(key));
             return Ok(());
@@ -93,7 +98,10 @@ impl EbpfKernel {
         for (key, value) in entries {
             match write_one(self.hooks.map(MapName::Frontends)?, key, value) {
                 Ok(()) => _ = self.unaccelerated.remove(*key),
-                Err(_) => self.leave_to_rules(key)?,
+                Err(error) => {
+                    failed.note(key, error);
+                    self.leave_to_rules(key)?;
+                }
             }
         }
         Ok(())
@@ -105,9 +113,7 @@ impl EbpfKernel {
             self.delete(&Key::Frontend(FrontendKey::Address(port.ip())))?;
         }
         self.delete(key)?;
-        if self.unaccelerated.insert(key.clone()) {
-            tracing::warn!("{key} is not accelerated: the map has no room; the rules serve it");
-        }
+        self.unaccelerated.insert(key.clone());
         Ok(())
     }
 
@@ -143,8 +149,7 @@ impl EbpfKernel {
 impl Observe<Ebpf> for EbpfKernel {
     fn read(&mut self) -> Result<Objects<Ebpf>, Error> {
         let rules = self.rules.read()?;
-        let mut objects =
-            Objects(rules.0.into_iter().map(|(key, value)| (Key::Rule(key), Value::Rule(value))).collect());
+        let mut objects = with_rules(rules, Vec::new());
         read_entries(&self.hooks, &mut objects)?;
         objects.0.retain(|key, _| self.rules.serves(key.family()));
         Ok(objects)
@@ -190,21 +195,24 @@ pub(super) fn read_entries(hooks: &Hooks, objects: &mut Objects<Ebpf>) -> Result
 
 type Entry<'a> = (&'a Key, &'a Value);
 
-/// What found no room.
+/// What could not be written, usually because a map is full, and the first error.
 #[derive(Default)]
 struct Failed {
     pools: BTreeSet<PoolName>,
+    error: Option<Error>,
 }
 
 impl Failed {
-    fn note(&mut self, key: &Key, error: &Error) {
+    fn note(&mut self, key: &Key, error: Error) {
         match key {
             Key::Slot { pool, .. } | Key::Member { pool, .. } => _ = self.pools.insert(*pool),
-            _ => tracing::warn!("{key} is not accelerated: {error}"),
+            Key::Own(_) => tracing::warn!("node ports at {key} are not accelerated, and the rules serve them: {error}"),
+            _ => {}
         }
+        self.error.get_or_insert(error);
     }
 
-    fn concerns(&self, _: &Key, value: &Value) -> bool {
+    fn concerns(&self, value: &Value) -> bool {
         let Value::Frontend(frontend) = value else { return false };
         frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use portolan_kernel::bpf::Map;
 use portolan_testkit::Protocol;
 
 use crate::node::{Node, WEB, WEB_IP, udp_service, web};
@@ -99,6 +100,18 @@ fn connections_are_counted_and_explained() {
         explained.status.success() && text.contains(&format!("hook connect4: entry frontends {WEB}/tcp")),
         "{text}"
     );
+}
+
+/// Counters of Services that come and go do not fill the map.
+#[test]
+fn the_counters_of_a_deleted_service_are_removed() {
+    let node = running();
+    drop(node.connect("pod-a3", WEB, Protocol::Tcp));
+    let path = pins(&node).expect("the daemon has pinned its maps").join("maps-1/traffic");
+    let counters = || Map::open(&path).unwrap().expect("the map is pinned").entries().unwrap().len();
+    assert_eq!(counters(), 1);
+    node.remove("web.yaml");
+    until("they are removed", || node.get("127.0.0.1:10249", "/metrics").contains("200") && counters() == 0);
 }
 
 #[test]

@@ -94,10 +94,10 @@ fn without_a_control_socket_and_a_lock_the_daemon_serves() {
     node.start_after(&format!("mkdir -p {run} && mount -t tmpfs -o nr_inodes=1 none {run}"), &IPTABLES);
     (3..6).for_each(|number| follow(&node, &format!("10.244.1.{number}")));
     let log = node.log();
-    for told in
+    for reported in
         ["the control socket", "a second portolan proxy is not prevented", "127.0.0.1 does not serve node ports"]
     {
-        let lines: Vec<&str> = log.lines().filter(|line| line.contains(told)).collect();
-        assert!(lines.len() == 1 && lines[0].contains(&run) && lines[0].contains("No space left"), "{told}: {log}");
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains(reported)).collect();
+        assert!(lines.len() == 1 && lines[0].contains(&run) && lines[0].contains("No space left"), "{reported}: {log}");
     }
 }
