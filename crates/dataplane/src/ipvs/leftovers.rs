@@ -7,7 +7,7 @@ use portolan_kernel::ipset::{self, IpSets};
 use portolan_kernel::links;
 use portolan_model::Family;
 
-use super::virtual_servers::{self, VirtualServer};
+use super::virtual_servers;
 use super::{DEVICE, NAME, SetKind, SetName};
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 
@@ -49,17 +49,13 @@ impl Place for VirtualServers {
     }
 
     fn is_busy(&self) -> bool {
-        virtual_servers::of_services().is_ok_and(|servers| connections(&servers) > 0)
+        virtual_servers::of_services().is_ok_and(|servers| servers.connections > 0)
     }
 
     /// The device does not show which families kube-proxy has programmed.
     fn serves(&self, _: Family) -> bool {
         false
     }
-}
-
-fn connections(servers: &[VirtualServer]) -> u32 {
-    servers.iter().map(|server| server.connections).sum()
 }
 
 fn looking(error: impl fmt::Display) -> RemovalError {
@@ -81,12 +77,12 @@ fn sets() -> Outcome<Vec<String>> {
 /// has ended, unless connections may be cut. The caller retries.
 fn remove_servers(open: Connections) -> Outcome<Vec<String>> {
     let servers = virtual_servers::of_services()?;
-    let busy = connections(&servers);
+    let busy = servers.connections;
     if busy > 0 && open == Connections::Keep {
         let reason = format!("IPVS still has {busy} connections; the device stays until they have ended");
         return Err(RemovalError::new(format!("removing {DEVICE}"), reason));
     }
-    let mut removed = virtual_servers::remove(&servers)?;
+    let mut removed = virtual_servers::remove(servers)?;
     if links::delete_link(DEVICE).map_err(|error| RemovalError::new(format!("removing {DEVICE}"), error))? {
         removed.push(format!("interface {DEVICE}"));
     }

@@ -1,5 +1,6 @@
 //! The numbers of virtual servers and destinations. IPVS sends no notifications; its listing in /proc is one read for all
-//! servers, where netlink needs a request for each.
+//! servers, where netlink needs a request for each. If another network namespace has servers, the listing skips some of
+//! ours: a change there can look like a change here, and costs a comparison.
 
 use std::fs;
 use std::io;

@@ -133,3 +133,22 @@ fn foreign_objects_stay_and_ours_are_removed() {
     world.shown(&["ipvsadm", "-D", "-t", "192.168.50.1:9999"]);
     world.shown(&["ipset", "destroy", "OTHERS"]);
 }
+
+/// IPVS keeps the servers of all network namespaces in one table, and lists a part of it at a time.
+#[test]
+fn all_servers_are_removed_beside_those_of_another_network_namespace() {
+    let lab = lab();
+    let other = lab.host("node-b");
+    let servers: String = (1..=200).map(|number| format!("-A -t 10.99.0.{number}:80 -s rr\n")).collect();
+    other.command_with_input(&["ipvsadm", "-R"], &servers).expect("ipvsadm works");
+    let mut world = World::new(&lab, "rr");
+    for number in 1..=200 {
+        world.put(service(&format!("s{number}"), &format!("10.104.0.{number}"), None), &ENDPOINTS);
+    }
+    world.sync();
+    assert_eq!(world.shown(&["ipvsadm", "-ln"]).matches("TCP ").count(), 200);
+    let report = lab.host(topology::NODE).run(cleanup_own);
+    other.command(&["ipvsadm", "-C"]).expect("ipvsadm works");
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(world.shown(&["ipvsadm", "-ln"]).matches("TCP ").count(), 0);
+}
