@@ -1,5 +1,6 @@
 //! What happens to a node: churn, restarts, changes of the mode, outages of the API server, damage by other programs.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::modes;
@@ -13,6 +14,10 @@ const RESTART: Duration = Duration::from_secs(150);
 const MODE: Duration = Duration::from_secs(210);
 const OUTAGE: Duration = Duration::from_secs(330);
 const OUTAGE_LASTS: Duration = Duration::from_secs(20);
+/// Damage is repaired within this time.
+const REPAIR: Duration = Duration::from_secs(1);
+/// A daemon that was restarted answers DNS queries within this time, if the API server is there.
+const START: Duration = Duration::from_secs(3);
 const DAMAGE: Duration = Duration::from_secs(45);
 /// Modes whose connections outlive the daemon.
 const MODES: [&str; 2] = ["nftables", "iptables"];
@@ -24,11 +29,16 @@ pub(crate) struct Disturbances<'a> {
     pub(crate) modes: u32,
     pub(crate) outages: u32,
     pub(crate) damages: u32,
+    /// When rules were damaged: new connections may fail.
+    pub(crate) damaged: Vec<Range<Instant>>,
+    /// When no daemon ran, or one without the API server: it knows no names yet.
+    pub(crate) nameless: Vec<Range<Instant>>,
 }
 
 impl<'a> Disturbances<'a> {
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster, changes: 0, restarts: 0, modes: 0, outages: 0, damages: 0 }
+        let (damaged, nameless) = (Vec::new(), Vec::new());
+        Self { cluster, changes: 0, restarts: 0, modes: 0, outages: 0, damages: 0, damaged, nameless }
     }
 
     pub(crate) fn run_for(&mut self, duration: Duration) {
@@ -61,8 +71,10 @@ impl<'a> Disturbances<'a> {
 
     /// Every other time without notice.
     fn restart(&mut self) {
+        let begin = Instant::now();
         self.cluster.daemon.restart(if self.restarts.is_multiple_of(2) { Signal::TERM } else { Signal::KILL });
         self.restarts += 1;
+        self.nameless.push(begin..Instant::now() + START);
     }
 
     fn change_mode(&mut self) {
@@ -74,19 +86,38 @@ impl<'a> Disturbances<'a> {
         MODES[self.modes as usize % MODES.len()]
     }
 
+    /// Every other time, the daemon is restarted meanwhile: the rules must stay without it.
     fn cut_api_server(&mut self) {
-        let mut stage = self.cluster.stage();
+        let cluster = self.cluster;
+        let mut stage = cluster.stage();
         stage.control_plane.kill_api_server();
-        std::thread::sleep(OUTAGE_LASTS);
+        std::thread::sleep(OUTAGE_LASTS / 2);
+        let restarted = Instant::now();
+        let restarts = !self.outages.is_multiple_of(2);
+        if restarts {
+            self.restart();
+        }
+        std::thread::sleep(OUTAGE_LASTS / 2);
         stage.control_plane.start_api_server().expect("the API server starts again");
         self.outages += 1;
+        while cluster.daemon.verify().is_err() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if restarts {
+            self.nameless.push(restarted..Instant::now() + START);
+        }
     }
 
-    /// What the active mode has programmed, damaged by another program.
+    /// What the active mode has programmed, damaged by another program. A daemon that starts or changes its mode is left
+    /// alone: nothing could repair the rules before it has synchronized.
     fn damage(&mut self) {
-        let mode = modes::named(self.mode()).expect("the mode is registered");
-        // A mode that was just changed may not be there yet, so that there is nothing to damage.
-        _ = self.cluster.daemon.node().command(mode.damage());
         self.damages += 1;
+        if self.cluster.daemon.verify().is_err() {
+            return;
+        }
+        let mode = modes::named(self.mode()).expect("the mode is registered");
+        let begin = Instant::now();
+        _ = self.cluster.daemon.node().command(mode.damage());
+        self.damaged.push(begin..Instant::now() + REPAIR);
     }
 }

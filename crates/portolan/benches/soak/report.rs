@@ -50,6 +50,8 @@ pub(crate) fn print(
     let (memory, descriptors) = (|it: &Sample| it.kilobytes, |it: &Sample| it.descriptors);
     let growth = slope_per_hour(&samples, memory);
     let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
+    let failed_connections = traffic.connections.failed_outside(&disturbances.damaged);
+    let failed_queries = traffic.queries.failed_outside(&disturbances.nameless);
     let rows = [
         ("minutes", format!("{:.0}", elapsed.as_secs_f64() / 60.0)),
         ("Services", SERVICES.to_string()),
@@ -57,12 +59,14 @@ pub(crate) fn print(
         ("restarts, every other by SIGKILL", disturbances.restarts.to_string()),
         ("changes of the mode", disturbances.modes.to_string()),
         ("outages of the API server", disturbances.outages.to_string()),
-        ("damages by another program", disturbances.damages.to_string()),
+        ("damages by another program", disturbances.damaged.len().to_string()),
         ("new connections, failed", of(&traffic.connections)),
+        ("of these, more than 1 s after a damage", failed_connections.to_string()),
         ("exchanges over open connections to endpoints that stay, failed", of(&traffic.held)),
         ("datagrams, unanswered", of(&traffic.datagrams)),
         ("datagrams to an endpoint that is gone", traffic.stale.load(Ordering::Relaxed).to_string()),
         ("DNS queries, failed", of(&traffic.queries)),
+        ("of these, not at a restart", failed_queries.to_string()),
         ("RSS, most", format!("{:.1} MB", most(memory) / 1000.0)),
         ("RSS, growth", format!("{growth:+.0} kB an hour")),
         ("descriptors, most", format!("{:.0}", most(descriptors))),
@@ -72,17 +76,26 @@ pub(crate) fn print(
     ];
     println!("| soak | |\n| --- | ---: |");
     rows.iter().for_each(|(what, value)| println!("| {what} | {value} |"));
-    verdict(traffic, growth, end)
+    let lost = Lost { connections: failed_connections, queries: failed_queries };
+    verdict(traffic, &lost, growth, end)
 }
 
 fn of(tally: &Tally) -> String {
-    format!("{}, {}", tally.done.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed))
+    format!("{}, {}", tally.done.load(Ordering::Relaxed), tally.failed())
 }
 
-/// Damaged rules fail new connections until they are repaired; connections that are open must hold.
-fn verdict(traffic: &Traffic, growth: f64, end: &End) -> ExitCode {
+/// What failed without an excuse: damaged rules fail new connections until they are repaired, and a daemon that starts knows
+/// no names. Connections that are open have none.
+struct Lost {
+    connections: usize,
+    queries: usize,
+}
+
+fn verdict(traffic: &Traffic, lost: &Lost, growth: f64, end: &End) -> ExitCode {
     let failures = [
-        (traffic.held.failed.load(Ordering::Relaxed) > 0, "connections to endpoints that stay broke"),
+        (lost.connections > 0, "new connections failed without a damage"),
+        (lost.queries > 0, "DNS queries failed without a restart"),
+        (traffic.held.failed() > 0, "connections to endpoints that stay broke"),
         (traffic.stale.load(Ordering::Relaxed) > 0, "datagrams reached endpoints that are gone"),
         (end.stale_flows > 0, "stale flows are left in conntrack"),
         (growth > MOST_GROWTH, "memory grows"),

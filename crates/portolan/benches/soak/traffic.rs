@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
@@ -32,13 +34,26 @@ pub(crate) struct Traffic {
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) done: AtomicU64,
-    pub(crate) failed: AtomicU64,
+    /// When each that failed began.
+    failed: Mutex<Vec<Instant>>,
 }
 
 impl Tally {
-    fn add(&self, has_worked: bool) {
+    fn add(&self, begin: Instant, has_worked: bool) {
         self.done.fetch_add(1, Ordering::Relaxed);
-        self.failed.fetch_add(u64::from(!has_worked), Ordering::Relaxed);
+        if !has_worked {
+            self.failed.lock().expect("no thread panics with it").push(begin);
+        }
+    }
+
+    pub(crate) fn failed(&self) -> usize {
+        self.failed.lock().expect("no thread panics with it").len()
+    }
+
+    /// Of those that failed, the ones that began at another time.
+    pub(crate) fn failed_outside(&self, times: &[Range<Instant>]) -> usize {
+        let failed = self.failed.lock().expect("no thread panics with it");
+        failed.iter().filter(|begin| !times.iter().any(|time| time.contains(*begin))).count()
     }
 }
 
@@ -56,11 +71,12 @@ impl Traffic {
         let mut number = 0;
         while !is_over.load(Ordering::Relaxed) {
             number = (number + 617) % tcp_services().end;
+            let begin = Instant::now();
             let outcome = connect(number);
             if let Err(error) = &outcome {
                 eprintln!("a new connection to Service s{number} failed: {error}");
             }
-            self.connections.add(outcome.is_ok());
+            self.connections.add(begin, outcome.is_ok());
             std::thread::sleep(Duration::from_millis(4));
         }
     }
@@ -70,8 +86,9 @@ impl Traffic {
         let mut held: Vec<(u32, TcpStream)> = (0..HELD).map(|index| staying(index * 37)).collect();
         while !is_over.load(Ordering::Relaxed) {
             for (number, connection) in &mut held {
+                let begin = Instant::now();
                 let has_worked = exchange_byte(connection);
-                self.held.add(has_worked.is_ok());
+                self.held.add(begin, has_worked.is_ok());
                 if let Err(error) = has_worked {
                     eprintln!("a connection to the endpoint of Service s{number} that stays broke: {error}");
                     *connection = staying(*number).1;
@@ -86,8 +103,9 @@ impl Traffic {
         let sockets: Vec<(u32, UdpSocket)> = udp_services().map(|number| (number, datagram_socket(number))).collect();
         while !is_over.load(Ordering::Relaxed) {
             for (number, socket) in &sockets {
+                let begin = Instant::now();
                 let answer = exchange_datagram(socket);
-                self.datagrams.add(answer.is_ok());
+                self.datagrams.add(begin, answer.is_ok());
                 if answer.is_ok_and(|address| cluster.endpoints.is_gone_for(*number, address, STALE_AFTER)) {
                     self.stale.fetch_add(1, Ordering::Relaxed);
                 }
@@ -100,7 +118,8 @@ impl Traffic {
         let mut number = 0;
         while !is_over.load(Ordering::Relaxed) {
             number = (number + 811) % tcp_services().end;
-            self.queries.add(resolve(number));
+            let begin = Instant::now();
+            self.queries.add(begin, resolve(number));
             std::thread::sleep(Duration::from_millis(50));
         }
     }
