@@ -23,10 +23,15 @@ static long (*bpf_sock_ops_cb_flags_set)(void *ctx, int flags) = (void *)59;
 static u64 (*bpf_get_current_cgroup_id)(void) = (void *)80;
 static void *(*bpf_sk_storage_get)(void *map, void *socket, void *value, u64 flags) = (void *)107;
 static u64 (*bpf_get_netns_cookie)(void *ctx) = (void *)122;
+static long (*bpf_seq_write)(void *file, const void *data, u32 length) = (void *)127;
 static int (*bpf_set_retval)(int retval) = (void *)187;
 
 enum { MAP_HASH = 1, MAP_PERCPU_HASH = 5, MAP_LRU_HASH = 9, MAP_SK_STORAGE = 24 };
 enum { NO_PREALLOC = 1, NO_EXIST = 1, STORAGE_CREATE = 1 };
+
+enum { TCP = 6, UDP = 17, MPTCP = 262 };
+// The third word of a mapped address, ::ffff:0:0.
+enum { MAPPED = 0xffff0000 };
 
 // A map as plain bytes in the section "maps".
 struct map_definition {
@@ -71,8 +76,8 @@ struct endpoint {
 	u32 zero2;
 };
 
-// The endpoints of pools of Services with session affinity: an endpoint that a client has is used only while it is a
-// member of the pool.
+// The endpoints of pools whose Service has session affinity or is one of UDP: an endpoint that a client has, or that a socket
+// is connected to, is used only while it is a member of the pool.
 struct member_key {
 	u64 pool;
 	struct endpoint endpoint;
@@ -80,6 +85,10 @@ struct member_key {
 
 // Whose an address of the node is: that of every namespace, or of the node's own only (loopback).
 enum { OWN_ANYWHERE = 1, OWN_NODE = 2 };
+
+// What the daemon knows about a network namespace: that its sockets can be ended, or that its traffic is redirected inside of it,
+// as by a service mesh.
+enum { CAN_END = 1, APART = 2 };
 
 // A client is a network namespace: a pod, or the node.
 struct client_key {
@@ -95,7 +104,7 @@ struct client {
 struct translation {
 	struct address to, from;
 	be16 to_port, from_port;
-	u32 zero;
+	u32 is_node; // 1: a socket of the node
 	u64 pool;
 	u64 service;
 };
@@ -117,5 +126,8 @@ _Static_assert(sizeof(struct client) == 32, "client");
 _Static_assert(sizeof(struct translation) == 56, "translation");
 _Static_assert(sizeof(struct traffic_key) == 32, "traffic_key");
 
-// The translation of a connected socket lives and dies with the socket. Both objects use this map.
+// Both objects use these maps. The translation of a connected socket lives and dies with the socket.
+#define FRONTENDS { MAP_HASH, sizeof(struct frontend_key), sizeof(struct frontend), 131072, NO_PREALLOC }
+#define MEMBERS { MAP_HASH, sizeof(struct member_key), sizeof(u32), 262144, NO_PREALLOC }
+#define OWN { MAP_HASH, sizeof(struct address), sizeof(u32), 1024, NO_PREALLOC }
 #define CONNECTIONS { MAP_SK_STORAGE, sizeof(u32), sizeof(struct translation), 0, NO_PREALLOC }

@@ -1,24 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 // From the frontend that a socket has as its destination to an endpoint.
 
-// A destination as the socket has it, and after the translation.
-struct destination {
-	struct address address;
-	be16 port;
-};
-
-INLINE int is_same(const struct address *one, const struct address *other)
-{
-	return one->word[0] == other->word[0] && one->word[1] == other->word[1] && one->word[2] == other->word[2] &&
-	       one->word[3] == other->word[3];
-}
-
-INLINE u8 node_port_scope(const struct address *it)
-{
-	int is_ipv4 = !it->word[0] && !it->word[1] && it->word[2] == MAPPED;
-	return is_ipv4 ? SCOPE_NODE_PORT4 : SCOPE_NODE_PORT6;
-}
-
 // The protocol of the frontend; 0: none. A connection of MPTCP is one of TCP to a Service.
 INLINE u8 service_protocol(struct socket_address *ctx)
 {
@@ -26,30 +8,6 @@ INLINE u8 service_protocol(struct socket_address *ctx)
 	if (protocol == TCP || protocol == MPTCP)
 		return TCP;
 	return protocol == UDP ? UDP : 0;
-}
-
-// The frontend with this address and port; else the node port, on an address of the node; else the whole address.
-//
-// The whole address is not looked up for connect(2) of UDP: resolvers connect such sockets to any port, 0 or 9, and send
-// nothing, to see which source address the kernel selects.
-INLINE struct frontend *find(const struct destination *to, u8 protocol, int is_node, int is_message)
-{
-	struct frontend_key key = { .address = to->address, .port = to->port, .protocol = protocol };
-	struct frontend *found = bpf_map_lookup_elem(&frontends, &key);
-	if (found)
-		return found;
-	u32 *whose = bpf_map_lookup_elem(&own, &to->address);
-	if (whose && (*whose == OWN_ANYWHERE || is_node)) {
-		struct frontend_key node_port = { .port = to->port, .protocol = protocol,
-			.scope = node_port_scope(&to->address) };
-		found = bpf_map_lookup_elem(&frontends, &node_port);
-		if (found)
-			return found;
-	}
-	if (protocol == UDP && !is_message)
-		return 0;
-	struct frontend_key address = { .address = to->address };
-	return bpf_map_lookup_elem(&frontends, &address);
 }
 
 // The endpoint that the client has, if its time is not over and the pool still has it. Its time starts again.
@@ -131,7 +89,7 @@ INLINE int translate(struct socket_address *ctx, u64 cookie, const struct fronte
 	if (!choose(cookie, frontend, pool, count, &chosen))
 		return PASS;
 	struct translation newest = { .to = chosen.address, .from = to->address, .to_port = chosen.port,
-		.from_port = to->port, .pool = pool, .service = frontend->service };
+		.from_port = to->port, .is_node = cookie == host_cookie, .pool = pool, .service = frontend->service };
 	if (is_message)
 		remember(stored, &newest);
 	else
@@ -140,6 +98,15 @@ INLINE int translate(struct socket_address *ctx, u64 cookie, const struct fronte
 	to->address = chosen.address;
 	to->port = chosen.port;
 	return TRANSLATE;
+}
+
+// Whether this namespace is left to the rules: its traffic is redirected inside of it, or the socket could not be ended when
+// its endpoint is gone.
+INLINE int is_left(u64 cookie, int needs_end)
+{
+	u32 *known = bpf_map_lookup_elem(&namespaces, &cookie);
+	u32 facts = known ? *known : 0;
+	return (facts & APART) || (needs_end && !(facts & CAN_END));
 }
 
 INLINE int decide(struct socket_address *ctx, struct destination *to, int is_message)
@@ -151,13 +118,11 @@ INLINE int decide(struct socket_address *ctx, struct destination *to, int is_mes
 		return PASS;
 	u64 cookie = bpf_get_netns_cookie(ctx);
 	int is_node = cookie == host_cookie;
-	if (host_only && !is_node)
-		return PASS;
 	struct frontend *found = find(to, protocol, is_node, is_message);
 	if (!found)
 		return PASS;
 	struct frontend frontend = *found;
-	if (bpf_map_lookup_elem(&apart, &cookie))
+	if (is_left(cookie, protocol == UDP && !is_message))
 		return PASS;
 	u8 route = is_node ? frontend.route[1] : frontend.route[0];
 	if (route <= ROUTE_LOCAL)

@@ -2,10 +2,7 @@
 // The context of the hooks, their maps, and the constants that the loader sets.
 #include "common.h"
 
-enum { TCP = 6, UDP = 17, MPTCP = 262 };
 enum { ECONNREFUSED = 111, ROOT_CGROUP = 1, EXCHANGES = 4 };
-// The third word of a mapped address, ::ffff:0:0.
-enum { MAPPED = 0xffff0000 };
 // The first two are what a hook returns.
 enum { REFUSE = 0, PASS = 1, TRANSLATE = 2 };
 
@@ -22,11 +19,11 @@ struct exchanges {
 	struct translation recent[EXCHANGES];
 };
 
-struct map_definition SEC("maps") frontends = { MAP_HASH, sizeof(struct frontend_key), sizeof(struct frontend), 131072, NO_PREALLOC };
+struct map_definition SEC("maps") frontends = FRONTENDS;
 struct map_definition SEC("maps") endpoints = { MAP_HASH, sizeof(struct endpoint_key), sizeof(struct endpoint), 262144, NO_PREALLOC };
-struct map_definition SEC("maps") members = { MAP_HASH, sizeof(struct member_key), sizeof(u32), 262144, NO_PREALLOC };
-struct map_definition SEC("maps") own = { MAP_HASH, sizeof(struct address), sizeof(u32), 1024, NO_PREALLOC };
-struct map_definition SEC("maps") apart = { MAP_HASH, sizeof(u64), sizeof(u32), 4096, NO_PREALLOC };
+struct map_definition SEC("maps") members = MEMBERS;
+struct map_definition SEC("maps") own = OWN;
+struct map_definition SEC("maps") namespaces = { MAP_HASH, sizeof(u64), sizeof(u32), 4096, NO_PREALLOC };
 struct map_definition SEC("maps") clients = { MAP_LRU_HASH, sizeof(struct client_key), sizeof(struct client), 65536, 0 };
 struct map_definition SEC("maps") connections = CONNECTIONS;
 struct map_definition SEC("maps") exchanges = { MAP_SK_STORAGE, sizeof(u32), sizeof(struct exchanges), 0, NO_PREALLOC };
@@ -35,8 +32,7 @@ struct map_definition SEC("maps") refusals = { MAP_PERCPU_HASH, sizeof(u64), siz
 
 // Set by the loader. The verifier removes the branches that a constant excludes.
 volatile const u64 host_cookie = 0; // the network namespace of the node
-volatile const u32 layout = 1;      // the version of the layouts of the maps
-volatile const u32 udp_connect = 0; // 1: connected sockets of UDP are translated, because they can be ended
+volatile const u32 layout = 2;      // the version of the layouts of the maps
+volatile const u32 udp_connect = 0; // 1: sockets of UDP are translated when they connect, where they can be ended
 volatile const u32 pass_root = 0;   // 1: tasks of the root cgroup are passed on: those of the kernel
-volatile const u32 host_only = 0;   // 1: only the network namespace of the node is translated
 volatile const u32 retval = 0;      // 1: bpf_set_retval exists (5.18); without it a refusal is left to the rules

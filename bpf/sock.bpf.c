@@ -5,6 +5,7 @@
 // completely. Values are copied at once after a look-up, because a freed element can be reused while it is read.
 #include "maps.h"
 #include "count.h"
+#include "find.h"
 #include "forward.h"
 
 INLINE int is_reply(const struct translation *it, const struct destination *from)

@@ -46,6 +46,11 @@ pub trait Mode: Sync {
         Limits::default()
     }
 
+    /// The same with these settings.
+    fn limits_with(&self, _settings: &ModeSettings) -> Limits {
+        self.limits()
+    }
+
     /// Flags of `portolan proxy` that only this mode reads.
     fn flags(&self) -> &'static [ModeFlag] {
         &[]

@@ -75,6 +75,7 @@ pub struct ModeFlag {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
+    Boolean,
     Duration,
     Path,
 }

@@ -31,6 +31,8 @@ pub struct Limits {
     /// Hooks translate the destination of a socket when it connects: its source is kept, and its owner, a pod or the node, is
     /// known. The rules serve everything else.
     pub at_connect: bool,
+    /// The hooks leave sockets of pods to the rules, too.
+    pub only_node_at_connect: bool,
 }
 
 impl Default for PlanConfig {

@@ -74,7 +74,8 @@ impl<'a> Context<'a> {
             return AtConnect::default();
         }
         let decide = |route| connect::verdict(route, self.node);
-        AtConnect { pod: decide(routes.pod), node: decide(routes.node) }
+        let pod = decide(routes.pod).filter(|_| !self.node.limits.only_node_at_connect);
+        AtConnect { pod, node: decide(routes.node) }
     }
 
     /// Traffic to the ClusterIP. The source of pods is kept; other sources are masqueraded, because replies to them

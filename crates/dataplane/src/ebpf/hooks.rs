@@ -10,11 +10,12 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use portolan_kernel::bpf::{
-    Cgroup, Link, Loader, Map, Object, Program, SOCKET_HOOKS, find_cgroup2, is_bpf_file_system, mount_bpf_file_system,
-    network_namespace_cookie,
+    Cgroup, END_UDP, Link, Loader, Map, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
+    is_bpf_file_system, mount_bpf_file_system, network_namespace_cookie,
 };
 
 use super::attached::Attached;
@@ -25,6 +26,7 @@ const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 const FOLDER: &str = "portolan";
 const CGROUP: &str = "cgroup";
 const LINKS: &str = "links";
+const END_PROGRAM: &str = "end_udp";
 
 /// Where the hooks of this node are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +81,16 @@ impl HookPlace {
 pub(super) struct Hooks {
     place: HookPlace,
     object: Object,
-    maps: BTreeMap<String, Map>,
+    maps: Arc<Maps>,
     /// The loaded programs by their names; empty until they are attached.
     programs: BTreeMap<String, Loaded>,
     attached: Attached,
+    /// Ends connected UDP sockets whose endpoint is gone; `None` before the programs are loaded, and on kernels without it.
+    ending: Option<Program>,
 }
+
+/// The open maps by their names.
+pub(super) type Maps = BTreeMap<String, Map>;
 
 struct Loaded {
     program: Program,
@@ -109,7 +116,7 @@ impl Hooks {
         create_folder(&folder)?;
         create_folder(&place.links())?;
         place.note_cgroup()?;
-        let mut maps = BTreeMap::new();
+        let mut maps = Maps::new();
         for definition in &object.maps {
             let path = folder.join(&definition.name);
             let map = match Map::open(&path)?.filter(|map| map.info().is_like(definition)) {
@@ -123,19 +130,24 @@ impl Hooks {
             };
             maps.insert(definition.name.clone(), map);
         }
-        Ok(Self { place, object, maps, programs: BTreeMap::new(), attached: Attached::default() })
+        Ok(Self::over(place, object, maps))
+    }
+
+    fn over(place: HookPlace, object: Object, maps: Maps) -> Self {
+        let (maps, programs) = (Arc::new(maps), BTreeMap::new());
+        Self { place, object, maps, programs, attached: Attached::default(), ending: None }
     }
 
     /// Opens what is pinned, for reading; `None` if there is nothing.
     pub(super) fn open_existing(place: HookPlace) -> Result<Option<Self>, Error> {
         let object = object()?;
         let folder = place.maps(layout(&object));
-        let mut maps = BTreeMap::new();
+        let mut maps = Maps::new();
         for definition in &object.maps {
             let Some(map) = Map::open(&folder.join(&definition.name))? else { return Ok(None) };
             maps.insert(definition.name.clone(), map);
         }
-        Ok(Some(Self { place, object, maps, programs: BTreeMap::new(), attached: Attached::default() }))
+        Ok(Some(Self::over(place, object, maps)))
     }
 
     pub(super) fn map(&self, name: MapName) -> Result<&Map, Error> {
@@ -149,6 +161,7 @@ impl Hooks {
     /// Attaches all programs, or replaces those that are attached.
     pub(super) fn attach(&mut self) -> Result<(), Error> {
         if self.programs.is_empty() {
+            self.ending = self.load_ending();
             self.programs = self.load()?;
         }
         let cgroup = Cgroup::open(&self.place.cgroup)?;
@@ -186,6 +199,15 @@ impl Hooks {
         self.attached.clone()
     }
 
+    pub(super) fn maps(&self) -> Arc<Maps> {
+        self.maps.clone()
+    }
+
+    /// Visits the UDP sockets of a network namespace, and ends those whose endpoint is gone.
+    pub(super) fn ending(&self) -> Result<Option<SocketIterator>, Error> {
+        Ok(self.ending.as_ref().map(SocketIterator::attach).transpose()?)
+    }
+
     pub(super) fn place(&self) -> &HookPlace {
         &self.place
     }
@@ -197,7 +219,8 @@ impl Hooks {
 
     /// The constants that programs are loaded with. A refusal has its own error number since Linux 5.18.
     pub(super) fn constants(&self, can_refuse: bool) -> Result<Vec<u8>, Error> {
-        let own = [("pass_root", u64::from(self.place.passes_root()))];
+        let own =
+            [("pass_root", u64::from(self.place.passes_root())), ("udp_connect", u64::from(self.ending.is_some()))];
         constants(&self.object, self.place.namespace, can_refuse, &own)
     }
 
@@ -220,6 +243,13 @@ impl Hooks {
         Ok(programs)
     }
 
+    /// Sockets that cannot be ended are left to the rules when they connect.
+    fn load_ending(&self) -> Option<Program> {
+        let load = || Ok(Loader::new(&ending_object()?, |name| self.maps.get(name), None)?.load(END_PROGRAM)?);
+        let loaded: Result<Program, Error> = load();
+        loaded.inspect_err(|error| tracing::info!("the rules serve connected UDP sockets: {error}")).ok()
+    }
+
     /// Maps of another layout, which no program uses any more.
     fn remove_old_maps(&self) {
         let current = self.place.maps(layout(&self.object));
@@ -234,6 +264,10 @@ impl Hooks {
 
 pub(super) fn object() -> Result<Object, Error> {
     Object::parse(SOCKET_HOOKS).map_err(|error| failure("reading the compiled hooks", error))
+}
+
+fn ending_object() -> Result<Object, Error> {
+    Object::parse(END_UDP).map_err(|error| failure("reading the compiled program that ends sockets", error))
 }
 
 fn layout(object: &Object) -> u64 {

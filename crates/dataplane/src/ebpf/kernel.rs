@@ -6,8 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use std::thread;
-use std::time::Duration;
 
 use portolan_kernel::bpf::Map;
 use portolan_model::{Family, Protocol};
@@ -16,23 +14,29 @@ use portolan_plan::{Plan, ServicePlan};
 use super::codec::{decode, encode_key, encode_value};
 use super::hooks::{HookPlace, Hooks};
 use super::objects::{FrontendKey, Key, MapName, PoolName, Value};
+use super::retired::Retired;
 use super::{Ebpf, with_rules};
 use crate::nft::{self, Nftables, NftablesKernel};
 use crate::{Change, Error, Objects, Observe, Program};
-
-/// A hook that has found its frontend uses the pool within this time.
-const GRACE_PERIOD: Duration = Duration::from_millis(1);
 
 pub struct EbpfKernel {
     pub(super) rules: NftablesKernel,
     pub(super) hooks: Hooks,
     /// Frontends that found no room in the maps. The rules serve them.
     unaccelerated: BTreeSet<Key>,
+    retired: Retired,
+    /// Whether frontends of UDP have changed or gone since the sockets that use them were looked at.
+    has_changed_udp: bool,
 }
 
 impl EbpfKernel {
     pub(super) fn new(rules: NftablesKernel, hooks: Hooks) -> Self {
-        Self { rules, hooks, unaccelerated: BTreeSet::new() }
+        let retired = Retired::new(hooks.maps());
+        Self { rules, hooks, unaccelerated: BTreeSet::new(), retired, has_changed_udp: true }
+    }
+
+    pub(super) fn take_changed_udp(&mut self) -> bool {
+        std::mem::take(&mut self.has_changed_udp)
     }
 
     /// For tests of full maps: nothing is attached.
@@ -79,9 +83,12 @@ impl EbpfKernel {
     fn write_map(&self, name: MapName, added: &BTreeMap<Key, Value>, failed: &mut Failed) -> Result<(), Error> {
         let map = self.hooks.map(name)?;
         let entries: Vec<Entry<'_>> = of_map(added, name).collect();
+        let keys: Vec<Vec<u8>> = entries.iter().filter_map(|(key, _)| Some(encode_key(key)?.1)).collect();
+        self.retired.keep(name, keys.iter());
         if write_batch(map, &entries).is_ok() {
             return Ok(());
         }
+        self.retired.finish()?;
         for (key, value) in entries {
             if let Err(error) = write_one(map, key, value) {
                 failed.note(key, error);
@@ -123,31 +130,35 @@ impl EbpfKernel {
         Ok(())
     }
 
-    /// Entries that are gone, and not only changed.
-    fn remove_entries(&mut self, change: &Change<Ebpf>, maps: &[MapName]) -> Result<(), Error> {
-        let gone = |key: &Key| !change.added.contains_key(key);
-        for name in maps {
-            let keys: Vec<&Key> = change.removed.keys().filter(|key| map_of(key) == Some(*name) && gone(key)).collect();
-            let encoded: Vec<Vec<u8>> = keys.iter().filter_map(|key| Some(encode_key(key)?.1)).collect();
-            self.hooks.map(*name)?.delete_batch(encoded.iter().map(Vec::as_slice))?;
-            keys.into_iter().for_each(|key| _ = self.unaccelerated.remove(key));
+    fn remove_frontends(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
+        for name in [MapName::Frontends, MapName::Own] {
+            let keys = gone(change, name);
+            self.hooks.map(name)?.delete_batch(keys.iter().map(|(_, bytes)| bytes.as_slice()))?;
+            keys.into_iter().for_each(|(key, _)| _ = self.unaccelerated.remove(key));
         }
         Ok(())
     }
 
-    /// Hooks that have read their frontend before it changed still find its pool.
-    fn remove_pools(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
-        const POOLS: [MapName; 2] = [MapName::Endpoints, MapName::Members];
-        let is_of_pool = |key: &Key| map_of(key).is_some_and(|map| POOLS.contains(&map));
-        if change.removed.keys().any(is_of_pool) {
-            thread::sleep(GRACE_PERIOD);
+    fn retire_pools(&mut self, change: &Change<Ebpf>) {
+        for name in [MapName::Endpoints, MapName::Members] {
+            self.retired.add(name, gone(change, name).into_iter().map(|(_, bytes)| bytes).collect());
         }
-        self.remove_entries(change, &POOLS)
     }
+}
+
+/// The entries that are gone, and not only changed.
+fn gone(change: &Change<Ebpf>, map: MapName) -> Vec<(&Key, Vec<u8>)> {
+    let gone = change.removed.keys().filter(|key| map_of(key) == Some(map) && !change.added.contains_key(key));
+    gone.filter_map(|key| Some((key, encode_key(key)?.1))).collect()
+}
+
+fn is_of_udp(key: &Key) -> bool {
+    matches!(key, Key::Frontend(FrontendKey::Vip(_, Protocol::Udp) | FrontendKey::NodePort(.., Protocol::Udp)))
 }
 
 impl Observe<Ebpf> for EbpfKernel {
     fn read(&mut self) -> Result<Objects<Ebpf>, Error> {
+        self.retired.finish()?;
         let rules = self.rules.read()?;
         let mut objects = with_rules(rules, Vec::new());
         read_entries(&self.hooks, &mut objects)?;
@@ -166,13 +177,15 @@ impl Observe<Ebpf> for EbpfKernel {
 
 impl Program<Ebpf> for EbpfKernel {
     fn apply(&mut self, change: &Change<Ebpf>, only_if_undisturbed: bool) -> Result<(), Error> {
-        self.remove_entries(change, &[MapName::Frontends, MapName::Own])?;
+        self.has_changed_udp |= change.removed.keys().any(is_of_udp);
+        self.remove_frontends(change)?;
         let rules = rules_of(change);
         if !rules.is_empty() {
             self.rules.apply(&rules, only_if_undisturbed)?;
         }
         self.write_entries(change)?;
-        self.remove_pools(change)
+        self.retire_pools(change);
+        Ok(())
     }
 
     fn adopt_clients(&mut self, plan: &Plan) -> Result<(), Error> {

@@ -15,10 +15,13 @@ mod hooks;
 mod kernel;
 pub mod machine;
 mod mode;
+mod namespaces;
 mod objects;
 mod places;
+mod redirect;
 mod render;
 mod requirements;
+mod retired;
 mod trace;
 mod watch;
 
@@ -56,7 +59,7 @@ impl Dataplane for Ebpf {
     }
 
     fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        with_rules(self.rules.render_service(node, service), render::service(service))
+        with_rules(self.rules.render_service(node, service), render::service(node, service))
     }
 
     fn family_of(&self, key: &Key) -> Family {

@@ -7,6 +7,7 @@ use portolan_plan::{Limits, Plan};
 use super::counts::{self, Counters};
 use super::hooks::{HookPlace, Hooks};
 use super::kernel::read_entries;
+use super::namespaces::Namespaces;
 use super::places::HookFolder;
 use super::watch::HookWatch;
 use super::{Ebpf, EbpfKernel, Key, NAME, Value, requirements};
@@ -25,6 +26,8 @@ pub static MODE: EbpfMode = EbpfMode;
 pub struct EbpfMode;
 
 const CGROUP: &str = "ebpf-cgroup";
+const HOST_ONLY: &str = "ebpf-host-only";
+const NAMESPACES: &str = "ebpf-netns-directory";
 
 impl Mode for EbpfMode {
     fn name(&self) -> &'static str {
@@ -43,13 +46,32 @@ impl Mode for EbpfMode {
         Limits { at_connect: true, ..Limits::default() }
     }
 
+    fn limits_with(&self, settings: &ModeSettings) -> Limits {
+        Limits { only_node_at_connect: settings.options.boolean(HOST_ONLY), ..self.limits() }
+    }
+
     fn flags(&self) -> &'static [ModeFlag] {
-        &[ModeFlag {
-            name: CGROUP,
-            help: "In ebpf mode: the cgroup whose processes meet the hooks; empty means all processes of the node",
-            default: "",
-            kind: FlagKind::Path,
-        }]
+        &[
+            ModeFlag {
+                name: CGROUP,
+                help: "In ebpf mode: the cgroup whose processes meet the hooks; empty means all processes of the node",
+                default: "",
+                kind: FlagKind::Path,
+            },
+            ModeFlag {
+                name: HOST_ONLY,
+                help: "In ebpf mode: hooks serve processes in the node's network namespace only, and rules serve pods",
+                default: "false",
+                kind: FlagKind::Boolean,
+            },
+            ModeFlag {
+                name: NAMESPACES,
+                help: "In ebpf mode: where the container runtime keeps the network namespaces of pods. With CAP_SYS_ADMIN, \
+                       hooks serve connected UDP sockets of these pods, and leave pods with a service mesh to the rules",
+                default: "/run/netns",
+                kind: FlagKind::Path,
+            },
+        ]
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {
@@ -62,7 +84,7 @@ impl Mode for EbpfMode {
         let rules = NftablesKernel::open()?.with_quick_start();
         let hooks = Hooks::open(HookPlace::find(settings.options.text(CGROUP))?)?;
         let reconciler = Reconciler::new(dataplane(settings), EbpfKernel::new(rules, hooks));
-        Ok(Box::new(ActiveEbpf { reconciler, settings: settings.clone() }))
+        Ok(Box::new(ActiveEbpf { reconciler, settings: settings.clone(), namespaces: None }))
     }
 
     fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
@@ -99,17 +121,33 @@ fn listing(objects: &Objects<Ebpf>) -> String {
 struct ActiveEbpf {
     reconciler: Reconciler<Ebpf, EbpfKernel>,
     settings: ModeSettings,
+    /// From the first time on that the hooks are attached.
+    namespaces: Option<Namespaces>,
+}
+
+impl ActiveEbpf {
+    fn attach(&mut self) -> Result<(), Error> {
+        let hooks = &mut self.reconciler.kernel_mut().hooks;
+        hooks.attach()?;
+        if self.namespaces.is_none() {
+            let folder = self.settings.options.text(NAMESPACES);
+            self.namespaces = Some(Namespaces::start(folder, hooks.maps(), hooks.ending()?)?);
+        }
+        Ok(())
+    }
 }
 
 impl Synchronize for ActiveEbpf {
     /// The hooks are attached once the maps hold what the rules do. Where they cannot be, the rules serve alone.
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
         let mut report = self.reconciler.sync(plan, trust)?;
-        let hooks = &mut self.reconciler.kernel_mut().hooks;
-        if (report.full || !hooks.is_loaded())
-            && let Err(error) = hooks.attach()
+        if (report.full || !self.reconciler.kernel().hooks.is_loaded())
+            && let Err(error) = self.attach()
         {
             report.failure.get_or_insert(format!("the rules serve without hooks: {error}"));
+        }
+        if self.reconciler.kernel_mut().take_changed_udp() {
+            self.namespaces.iter().for_each(Namespaces::end_sockets);
         }
         Ok(report)
     }

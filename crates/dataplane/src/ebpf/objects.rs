@@ -19,7 +19,7 @@ pub enum Key {
         pool: PoolName,
         slot: u32,
     },
-    /// An endpoint of a pool whose Service has session affinity.
+    /// An endpoint of a pool whose Service has session affinity or is one of UDP.
     Member {
         pool: PoolName,
         endpoint: SocketAddr,

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use portolan_model::Family;
+use portolan_model::{Family, Protocol};
 use portolan_plan::{Endpoint, Frontend as Planned, FrontendAddress, NodePlan, Pool, PortKey, ServicePlan, Verdict};
 use ring::digest::{Context, SHA256};
 
@@ -23,12 +23,12 @@ pub(super) fn node(node: &NodePlan) -> Vec<Entry> {
     entries
 }
 
-pub(super) fn service(service: &ServicePlan) -> Vec<Entry> {
+pub(super) fn service(node: &NodePlan, service: &ServicePlan) -> Vec<Entry> {
     let mut entries = Vec::new();
     let names = [Pool::Cluster, Pool::Local].map(|pool| pool_name(service, pool));
     let number = service_number(&service.key);
     for planned in &service.frontends {
-        entries.extend(whole_address(planned));
+        entries.extend(whole_address(node, planned));
         // A frontend that only the rules serve has an entry, too: without it, the entry of the whole address would refuse it.
         let routes = [planned.at_connect.pod, planned.at_connect.node].map(route);
         let used = |route, pool| if routes.contains(&route) { pool } else { (PoolName::default(), 0) };
@@ -62,11 +62,12 @@ fn frontend_key(service: &ServicePlan, planned: &Planned) -> Key {
 }
 
 /// The other ports of an address that is used by Services alone are refused.
-fn whole_address(planned: &Planned) -> Option<Entry> {
+fn whole_address(node: &NodePlan, planned: &Planned) -> Option<Entry> {
     let FrontendAddress::Vip(address, _) = planned.address else { return None };
     let refuses = planned.kind.owns_address();
     let service = address_number(Family::of(address));
-    let reject = Frontend { routes: [Route::Reject; 2], service, ..Frontend::default() };
+    let pod = if node.limits.only_node_at_connect { Route::PassOn } else { Route::Reject };
+    let reject = Frontend { routes: [pod, Route::Reject], service, ..Frontend::default() };
     refuses.then(|| (Key::Frontend(FrontendKey::Address(address)), Value::Frontend(Box::new(reject))))
 }
 
@@ -79,7 +80,7 @@ fn pool_entries(service: &ServicePlan, pool: Pool, name: PoolName, entries: &mut
     for (slot, endpoint) in (0..).zip(service.pool(pool)) {
         let family = service.key.family;
         entries.push((Key::Slot { family, pool: name, slot }, Value::Endpoint(endpoint.socket())));
-        if service.affinity_seconds.is_some() {
+        if service.affinity_seconds.is_some() || service.protocol() == Protocol::Udp {
             entries.push((Key::Member { pool: name, endpoint: endpoint.socket() }, Value::Member));
         }
     }

@@ -16,6 +16,11 @@ pub(super) const FEATURES: &[Feature] = &[
         what: "error numbers of BPF hooks",
         without: Some("the rules refuse connections, not the hooks"),
     },
+    Feature {
+        since: (6, 5),
+        what: "ending of sockets by BPF programs",
+        without: Some("the rules serve connected UDP sockets, not the hooks"),
+    },
 ];
 
 /// What the machine lacks, as a clause. Nothing stays but the mount of bpf and an empty folder in it.

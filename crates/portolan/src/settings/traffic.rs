@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use portolan_config::{ConfiguredMode, Document, FIELDS, Flag, Given, Notice, Value, is_on, parse_range};
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
-use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
+use portolan_plan::{AddressSelector, DetectLocal, Limits, PlanConfig};
 
 use crate::flags::OwnTrafficFlags;
 
@@ -47,7 +47,7 @@ impl TrafficSettings {
             loopback_node_ports: configured_mode.serves_loopback_node_ports(is_takeover)
                 && document.boolean("iptables.localhostNodePorts"),
             allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
-            limits: mode.limits(),
+            limits: Limits::default(),
         };
         let mode_settings = ModeSettings {
             masquerade_bit: own.masquerade_bit.unwrap_or_else(|| masquerade_bit(document)),
@@ -55,7 +55,9 @@ impl TrafficSettings {
             options: options(document, given, &own.modes.0),
         };
         let notices = mode_notice.into_iter().chain(address_notice).collect();
-        (Self { plan, configured_mode, mode, mode_settings }, notices)
+        let mut settings = Self { plan, configured_mode, mode, mode_settings };
+        settings.use_mode(mode);
+        (settings, notices)
     }
 
     /// An error if another mode than the configured one runs.
@@ -71,7 +73,7 @@ impl TrafficSettings {
 
     pub(crate) fn use_mode(&mut self, mode: &'static dyn Mode) {
         self.mode = mode;
-        self.plan.limits = mode.limits();
+        self.plan.limits = mode.limits_with(&self.mode_settings);
     }
 
     /// kube-proxy's default of a second saves work in modes with expensive writes; elsewhere it only adds delay.

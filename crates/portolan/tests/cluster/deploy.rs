@@ -21,6 +21,7 @@ const RENDERED: &[&str] = &[
     "helm-kubeadm.yaml",
     "helm-plain.yaml",
     "helm-ebpf.yaml",
+    "helm-ebpf-pods.yaml",
 ];
 
 /// Linted by their own tools, and rendered.
@@ -74,6 +75,15 @@ fn ebpf_mode_has_its_mounts_and_capabilities_and_the_other_modes_have_not() {
         let arguments = container["args"].to_string();
         assert_eq!(arguments.contains("--ebpf-cgroup=/host/sys/fs/cgroup"), is_ebpf, "{name}: {arguments}");
     }
+}
+
+#[test]
+fn ebpf_mode_enters_the_namespaces_of_pods_if_it_is_allowed_to() {
+    let container = container("helm-ebpf-pods.yaml", &rendered());
+    let capabilities = container["securityContext"]["capabilities"]["add"].to_string();
+    assert_eq!(capabilities, r#"["NET_ADMIN","BPF","PERFMON","SYS_ADMIN"]"#);
+    let mounts: Vec<&str> = container["volumeMounts"].as_array().unwrap().iter().map(path_in_container).collect();
+    assert!(mounts.contains(&"/run/netns"), "{mounts:?}");
 }
 
 fn path_in_container(mount: &Value) -> &str {

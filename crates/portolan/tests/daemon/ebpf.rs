@@ -1,6 +1,7 @@
 //! ebpf mode on the lab's node: hooks at connect(2), and the rules behind them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use portolan_kernel::bpf::Map;
@@ -107,7 +108,7 @@ fn connections_are_counted_and_explained() {
 fn the_counters_of_a_deleted_service_are_removed() {
     let node = running();
     drop(node.connect("pod-a3", WEB, Protocol::Tcp));
-    let path = pins(&node).expect("the daemon has pinned its maps").join("maps-1/traffic");
+    let path = pins(&node).expect("the daemon has pinned its maps").join("maps-2/traffic");
     let counters = || Map::open(&path).unwrap().expect("the map is pinned").entries().unwrap().len();
     assert_eq!(counters(), 1);
     node.remove("web.yaml");
@@ -120,6 +121,66 @@ fn a_service_without_endpoints_is_refused_by_the_hook() {
     node.write("web.yaml", &web(WEB_IP, &[]));
     until("it is refused", || node.answer("pod-a3", WEB, Protocol::Tcp) == "refused");
     assert!(node.get("127.0.0.1:10249", "/metrics").contains("reason=\"no-endpoints\""));
+}
+
+const DNS: &str = "10.96.0.53";
+const DNS_NODE_PORT: &str = "192.168.50.1:30053";
+
+fn dns(endpoints: &[&str]) -> String {
+    let text = udp_service("dns", DNS, endpoints);
+    text.replace("type: ClusterIP", "type: NodePort").replace("port: 80,", "port: 80, nodePort: 30053,")
+}
+
+/// The daemon may enter the network namespace of this pod.
+fn with_namespace_of(node: &Node, pod: &str) -> String {
+    let folder = node.path("namespaces");
+    fs::create_dir(&folder).expect("the folder is writable");
+    symlink(node.lab.host(pod).namespace_path(), folder.join(pod)).expect("the folder is writable");
+    format!("--ebpf-netns-directory={}", folder.display())
+}
+
+#[test]
+fn a_connected_socket_of_udp_is_translated_and_ended_when_its_endpoint_is_gone() {
+    let mut node = Node::new();
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Udp);
+    node.write("dns.yaml", &dns(&["10.244.1.2"]));
+    let namespaces = with_namespace_of(&node, "pod-a3");
+    node.start_with(&[FLAGS[0], FLAGS[1], &namespaces]);
+    let connect = || node.connect("pod-a3", DNS_NODE_PORT, Protocol::Udp);
+    until("the hook translates", || connect().answer().seen_source.to_string() == POD_A3);
+    let (socket, of_cluster_ip) = (connect(), node.connect("pod-a3", "10.96.0.53:80", Protocol::Udp));
+    let other = node.connect("pod-a2", DNS_NODE_PORT, Protocol::Udp);
+    assert_ne!(other.answer().seen_source.to_string(), "10.244.1.3", "this namespace is not in the folder");
+    node.write("dns.yaml", &dns(&["10.244.2.2"]));
+    until("it is ended", || socket.exchange(b"again").is_err() && of_cluster_ip.exchange(b"again").is_err());
+    until("it is logged", || node.log().contains("connected UDP sockets whose endpoint is gone"));
+    assert_eq!(connect().answer().by, "pod-b1");
+    until("the rules follow", || other.exchange(b"again").is_ok_and(|answer| answer.starts_with(b"pod-b1")));
+}
+
+/// A service mesh matches the addresses of Services inside the pod.
+#[test]
+fn a_pod_with_a_redirect_of_its_own_is_left_to_the_rules() {
+    let mut node = node_with_service();
+    let pod = "pod-a3";
+    let redirect =
+        "table ip nat { chain OUTPUT { type nat hook output priority -100; tcp dport 9 redirect to :15001; }; }";
+    node.lab.host(pod).command(&["nft", redirect]).expect("nft works");
+    let namespaces = with_namespace_of(&node, pod);
+    node.start_with(&[FLAGS[0], FLAGS[1], &namespaces]);
+    until("the rules serve", || !is_hooked(&node));
+    node.lab.host(pod).command(&["nft", "delete table ip nat"]).expect("nft works");
+    until("the hook serves", || is_hooked(&node));
+}
+
+#[test]
+fn hooks_for_the_node_alone_leave_pods_to_the_rules() {
+    let mut node = node_with_service();
+    node.start_with(&[FLAGS[0], FLAGS[1], "--ebpf-host-only"]);
+    assert!(!is_hooked(&node));
+    let explain = |from: &str| String::from_utf8_lossy(&node.query(&["explain", from, WEB]).stdout).into_owned();
+    assert!(explain("192.168.50.1").contains("hook connect4: entry endpoints"), "{}", explain("192.168.50.1"));
+    assert!(!explain(POD_A3).contains("hook connect4: entry endpoints"), "{}", explain(POD_A3));
 }
 
 /// A resolver connects its socket once and uses it for hours.

@@ -91,7 +91,7 @@ impl Host {
     }
 
     /// A path by which another process, such as `ip`, can open this namespace.
-    pub(super) fn namespace_path(&self) -> String {
+    pub fn namespace_path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.namespace.as_raw_fd())
     }
 

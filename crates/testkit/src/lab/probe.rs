@@ -82,7 +82,7 @@ impl Lab {
         // UDP would get the port of another open socket at random, and its datagrams would belong to the same flow.
         socket.set_reuse_address(protocol != Protocol::Udp || binding.port.is_some())?;
         socket.bind(&binding.toward(destination).into())?;
-        // Hooks translate each message of an unconnected socket, and leave connected ones of UDP to the rules.
+        // Hooks translate each message of an unconnected socket, and may leave connected ones of UDP to the rules.
         let peer = (protocol == Protocol::Udp && !self.host(host).connects_udp()).then_some(destination);
         if peer.is_none() {
             socket.connect_timeout(&destination.into(), timeout)?;

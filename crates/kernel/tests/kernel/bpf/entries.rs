@@ -10,6 +10,10 @@ pub(crate) const LOCAL: u8 = 1;
 pub(crate) const REJECT: u8 = 2;
 pub(crate) const PASS: u8 = 3;
 
+/// What is known about a network namespace.
+pub(crate) const CAN_END: u32 = 1;
+pub(crate) const APART: u32 = 2;
+
 /// 16 bytes, with IPv4 as a mapped address.
 pub(crate) fn address(address: IpAddr) -> [u8; 16] {
     match address {

@@ -13,7 +13,7 @@ use portolan_kernel::bpf::{
     Cgroup, Hook, Link, Loader, Map, Object, Program, SOCKET_HOOKS, find_cgroup2, network_namespace_cookie,
 };
 
-use super::entries::{Frontend, address, endpoint, endpoint_key, frontend_key};
+use super::entries::{CAN_END, Frontend, address, endpoint, endpoint_key, frontend_key, member_key};
 use crate::common::{new_namespace, run};
 
 /// No socket operation takes longer, so that a test fails instead of waiting for ever.
@@ -58,11 +58,17 @@ impl Lab {
             Self { object, maps, rodata, links: Vec::new(), cgroup, cookie: network_namespace_cookie().unwrap() };
         let opened = Cgroup::open(&lab.cgroup.path).unwrap();
         let programs = lab.load();
+        lab.know(CAN_END);
         lab.links = programs
             .iter()
             .map(|it| (it.hook(), Link::attach(it, std::os::fd::AsFd::as_fd(&opened)).unwrap()))
             .collect();
         lab
+    }
+
+    /// What the daemon knows about the namespace of the lab.
+    pub(crate) fn know(&self, facts: u32) {
+        self.map("namespaces").update(&self.cookie.to_le_bytes(), &facts.to_le_bytes()).unwrap();
     }
 
     /// Loads all programs over the maps of the lab.
@@ -86,6 +92,7 @@ impl Lab {
     pub(crate) fn fill(&self, pool: u64, endpoints: &[&str]) {
         for (slot, it) in endpoints.iter().enumerate() {
             self.map("endpoints").update(&endpoint_key(pool, slot as u32), &endpoint(it)).unwrap();
+            self.map("members").update(&member_key(pool, it), &[0; 4]).unwrap();
         }
     }
 

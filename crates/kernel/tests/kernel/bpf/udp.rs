@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::UdpSocket;
 
-use portolan_kernel::bpf::{END_UDP, Loader, Map, Object, SocketIterator};
+use portolan_kernel::bpf::{END_UDP, Loader, Object, SocketIterator};
 
-use super::entries::{Frontend, REJECT, UDP, address_key, endpoint, frontend_key};
+use super::entries::{Frontend, REJECT, UDP, address_key, frontend_key, node_port_key};
 use super::lab::{Lab, ask_udp, is_refused, serve_udp, udp_socket};
 use crate::common::run;
 
@@ -105,7 +105,8 @@ fn a_connected_socket_is_translated_where_it_can_be_ended() {
 
 #[test]
 fn a_connected_socket_is_passed_on_where_it_cannot_be_ended() {
-    let lab = Lab::in_pod_with(&[("udp_connect", 0), ("retval", 1)]);
+    let lab = Lab::in_pod();
+    lab.know(0);
     lab.serve(FRONTEND, UDP, 1, &ENDPOINTS[..1]);
     with_servers(&lab);
     assert!(connected(FRONTEND).is_err_and(|it| it.raw_os_error() == Some(libc::ENETUNREACH)));
@@ -125,38 +126,18 @@ fn connecting_to_an_unknown_port_of_an_address_is_passed_on() {
     assert!(is_refused(udp_socket("0.0.0.0").send_to(b"?", "10.96.0.1:9")));
 }
 
-/// The program that ends sockets, over the storage of the lab.
-struct Ending {
-    gone: Map,
-    iterator: SocketIterator,
-}
-
-impl Ending {
-    fn new(lab: &Lab) -> Self {
-        let object = Object::parse(END_UDP).unwrap();
-        let gone = Map::create(object.map("gone").unwrap()).unwrap();
-        let map = |name: &str| if name == "gone" { Some(&gone) } else { lab.maps.get(name) };
-        let program = Loader::new(&object, map, None).unwrap().load("end_udp").unwrap();
-        let iterator = SocketIterator::attach(&program).unwrap();
-        Self { gone, iterator }
-    }
-
-    /// How many sockets of the endpoint were ended.
-    fn end(&self, it: &str) -> u64 {
-        self.gone.update(&endpoint(it), &[0; 8]).unwrap();
-        assert_eq!(self.iterator.run().unwrap(), b"");
-        let ended = self.gone.lookup(&endpoint(it)).unwrap().unwrap();
-        self.gone.delete(&endpoint(it)).unwrap();
-        u64::from_le_bytes(ended.try_into().unwrap())
-    }
+/// How many connected sockets of endpoints that are gone were ended.
+fn end_sockets(lab: &Lab) -> usize {
+    let object = Object::parse(END_UDP).unwrap();
+    let program = Loader::new(&object, |name| lab.maps.get(name), None).unwrap().load("end_udp").unwrap();
+    SocketIterator::attach(&program).unwrap().run().unwrap().len()
 }
 
 #[test]
 fn connected_sockets_of_an_endpoint_that_is_gone_are_ended() {
     let lab = Lab::in_pod();
     lab.serve(FRONTEND, UDP, 1, &ENDPOINTS[..1]);
-    lab.serve("10.96.0.2:53", UDP, 2, &ENDPOINTS[1..2]);
-    let ending = Ending::new(&lab);
+    lab.serve("10.96.0.2:53", UDP, 2, &ENDPOINTS[..2]);
     with_servers(&lab);
     let (gone, other) = (connected(FRONTEND).unwrap(), connected("10.96.0.2:53").unwrap());
     let direct = connected(ENDPOINTS[0]).unwrap();
@@ -164,17 +145,37 @@ fn connected_sockets_of_an_endpoint_that_is_gone_are_ended() {
     again.connect(ENDPOINTS[2]).unwrap();
     let unconnected = udp_socket("0.0.0.0");
     assert_eq!(ask_udp(&unconnected, FRONTEND).unwrap().0, ENDPOINTS[0]);
+    assert_eq!(end_sockets(&lab), 0);
 
-    assert_eq!(ending.end(ENDPOINTS[0]), 1);
+    lab.serve(FRONTEND, UDP, 3, &ENDPOINTS[2..]);
+    assert_eq!(end_sockets(&lab), 1);
     let error = ask_connected(&gone).unwrap_err().raw_os_error();
     assert!(matches!(error, Some(libc::ECONNABORTED | libc::EDESTADDRREQ)), "{error:?}");
-    assert_eq!(ask_connected(&other).unwrap(), ENDPOINTS[1]);
+    assert!(ENDPOINTS[..2].contains(&&*ask_connected(&other).unwrap()));
     assert_eq!(ask_connected(&direct).unwrap(), ENDPOINTS[0]);
     assert_eq!(ask_connected(&again).unwrap(), ENDPOINTS[2]);
-    assert_eq!(ask_udp(&unconnected, FRONTEND).unwrap().0, ENDPOINTS[0]);
+    assert_eq!(ask_udp(&unconnected, FRONTEND).unwrap().0, ENDPOINTS[2]);
     // The same socket can be connected again. One call has reported the error of the end, the other one is still to do so.
     let _ = gone.take_error();
-    lab.serve(FRONTEND, UDP, 3, &ENDPOINTS[2..]);
     gone.connect(FRONTEND).unwrap();
     assert_eq!(ask_connected(&gone).unwrap(), ENDPOINTS[2]);
+}
+
+/// A Service that was deleted, or whose frontend refuses now.
+#[test]
+fn connected_sockets_without_a_frontend_are_ended() {
+    let lab = Lab::on_node();
+    lab.own("127.0.0.1", 1);
+    lab.serve(FRONTEND, UDP, 1, &ENDPOINTS[..1]);
+    lab.fill(2, &ENDPOINTS[..1]);
+    let node_port = Frontend::of_pool(2, 1);
+    lab.map("frontends").update(&node_port_key(30053, UDP), &node_port.bytes()).unwrap();
+    with_servers(&lab);
+    let sockets = [connected(FRONTEND).unwrap(), connected("127.0.0.1:30053").unwrap()];
+    assert!(sockets.iter().all(|socket| ask_connected(socket).unwrap() == ENDPOINTS[0]));
+    assert_eq!(end_sockets(&lab), 0);
+    assert!(lab.map("frontends").delete(&frontend_key(FRONTEND, UDP)).unwrap());
+    assert_eq!(end_sockets(&lab), 1);
+    lab.map("frontends").update(&node_port_key(30053, UDP), &Frontend::routed(REJECT).bytes()).unwrap();
+    assert_eq!(end_sockets(&lab), 1);
 }
