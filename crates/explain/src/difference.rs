@@ -85,9 +85,8 @@ fn route_words(port: &ServicePlan, route: Route) -> String {
     match route.verdict {
         Verdict::Refuse(refusal) => refusal.to_string(),
         Verdict::Forward(pool) => {
-            let endpoints: Vec<String> = port.pool(pool).iter().map(|it| it.socket().to_string()).collect();
             let masquerade = if route.masquerade { ", masqueraded" } else { "" };
-            format!("to {}{masquerade}", endpoints.join(" or "))
+            format!("to {}{masquerade}", port.shares(pool).join(" or "))
         }
     }
 }

@@ -132,8 +132,10 @@ fn reason(fate: &Fate) -> Option<String> {
 
 fn explanation(fate: &Fate) -> String {
     match fate {
-        Fate::Forward(candidates) if candidates.len() == 1 => "forwarded to the only endpoint".into(),
-        Fate::Forward(candidates) => format!("forwarded to one of {} endpoints", candidates.len()),
+        Fate::Forward(candidates) => match portolan_plan::shares(candidates).len() {
+            1 => "forwarded to the only endpoint".into(),
+            count => format!("forwarded to one of {count} endpoints"),
+        },
         Fate::Refuse(refusal @ portolan_plan::Refusal::Reject(_)) => {
             format!("refused at once (ICMP port unreachable): {}", refusal.reason().in_words())
         }
@@ -146,13 +148,12 @@ fn explanation(fate: &Fate) -> String {
 
 fn candidates(fate: &Fate) -> Vec<CandidateAnswer> {
     let Fate::Forward(candidates) = fate else { return Vec::new() };
-    let probability = 1.0 / candidates.len() as f64;
-    let answer = |it: &portolan_plan::Candidate| CandidateAnswer {
+    let answer = |(it, probability): (portolan_plan::Candidate, f64)| CandidateAnswer {
         endpoint: it.endpoint,
         probability,
         masquerade: it.masquerade,
     };
-    candidates.iter().map(answer).collect()
+    portolan_plan::shares(candidates).into_iter().map(answer).collect()
 }
 
 fn steps(steps: &[Step]) -> Vec<StepAnswer> {

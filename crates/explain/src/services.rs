@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use portolan_model::{Service, ServicePortName, TrafficPolicy};
-use portolan_plan::{Plan, ServicePlan};
+use portolan_plan::{Plan, Pool, ServicePlan};
 use serde::{Deserialize, Serialize};
 
 use crate::table::{Style, table};
@@ -66,14 +66,14 @@ fn row_without_rules(service: &Service) -> ServiceRow {
 
 fn row(plan: &Plan, service: &Service, name: &ServicePortName, families: &[&ServicePlan]) -> ServiceRow {
     let frontends = families.iter().flat_map(|port| &port.frontends);
-    let endpoints = families.iter().flat_map(|port| &port.cluster);
+    let endpoints = families.iter().flat_map(|port| port.shares(Pool::Cluster));
     let conflicts = families.iter().flat_map(|port| &port.conflicts);
     let (ready, total) = count(plan, name);
     ServiceRow {
         service: name.to_string(),
         protocol: name.protocol.to_string(),
         frontends: frontends.map(|frontend| format!("{} {}", frontend.kind, frontend.address)).collect(),
-        endpoints: endpoints.map(|endpoint| endpoint.socket().to_string()).collect(),
+        endpoints: endpoints.collect(),
         ready,
         total,
         internal_policy: policy(service.internal_policy).into(),

@@ -37,6 +37,8 @@ fn slices(addresses: &[&str]) -> Slices {
         node: None,
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.iter().map(endpoint).collect();

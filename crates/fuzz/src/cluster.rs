@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use portolan_model::{
     Conditions, Family, Hints, IpNet, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice,
-    SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy,
+    SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, Packet, PlanConfig};
 
@@ -165,7 +165,8 @@ fn endpoint(dice: &mut Dice<'_>, family: Family) -> SliceEndpoint {
     let node = (!dice.one_in(6)).then(|| on.into());
     // An endpoint may be the node itself, as for a pod on the host's network.
     let address = if dice.one_in(12) { own_address(family, 0) } else { pod(family, number) };
-    SliceEndpoint { address, conditions, node, hints, hostname: None }
+    let weight = Weight::new(dice.pick(&[100, 100, 100, 0, 50, 300, 1000])).unwrap_or_default();
+    SliceEndpoint { address, conditions, node, hints, hostname: None, zone: None, weight }
 }
 
 pub(crate) fn snapshot(dice: &mut Dice<'_>) -> Snapshot {

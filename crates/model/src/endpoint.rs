@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Family, Protocol};
+use crate::{Family, Protocol, Weight};
 
 /// All slices of one Service, ordered by slice name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct SliceEndpoint {
     /// `None` when the slice carries no hints for it, which is nearly always.
     pub hints: Option<Box<Hints>>,
     pub hostname: Option<Box<str>>,
+    pub zone: Option<Arc<str>>,
+    pub weight: Weight,
 }
 
 /// Readiness as kube-proxy reads it: an absent `ready` or `serving` counts as true, an absent `terminating` as false.

@@ -11,6 +11,7 @@ mod name;
 mod node;
 mod service;
 mod snapshot;
+mod weight;
 
 pub use address::{Family, Protocol};
 pub use changed::note_changed;
@@ -19,6 +20,7 @@ pub use name::{ServiceName, ServicePortName};
 pub use node::Node;
 pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
 pub use snapshot::Snapshot;
+pub use weight::{PlaceWeights, Weight};
 
 pub use imbl::ordmap::DiffItem;
 pub use imbl::ordset::DiffItem as SetDiffItem;

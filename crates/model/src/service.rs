@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use std::sync::Arc;
 
-use crate::{Protocol, ServiceName};
+use crate::{PlaceWeights, Protocol, ServiceName};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -24,6 +24,7 @@ pub struct Service {
     pub affinity_seconds: Option<u32>,
     /// How IPVS picks an endpoint, where the mode has a choice (annotation `portolan.io/scheduler`).
     pub scheduler: Option<Arc<str>>,
+    pub weights: Option<Box<PlaceWeights>>,
     pub health_check_node_port: Option<u16>,
     /// What an ExternalName Service points to.
     pub external_name: Option<Arc<str>>,
@@ -44,6 +45,7 @@ impl Service {
             external_policy: TrafficPolicy::Cluster,
             affinity_seconds: None,
             scheduler: None,
+            weights: None,
             health_check_node_port: None,
             external_name: None,
         }

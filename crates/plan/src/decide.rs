@@ -8,7 +8,7 @@ use portolan_model::{Family, Service, ServiceName, ServicePort, ServicePortName,
 use crate::frontends::Context;
 use crate::health;
 use crate::node::NodePlan;
-use crate::pools::Pools;
+use crate::pools::{Chooser, Pools};
 use crate::service::{PortKey, ServicePlan};
 
 /// Plans every port of a Service that has a ClusterIP; others get no rules. Returns how many it adds to the list.
@@ -32,7 +32,8 @@ fn decide_port(
     node: &NodePlan,
 ) -> ServicePlan {
     let context = Context::new(service, port, family, node);
-    let pools = Pools::choose(slices, port, family, context.wanted_pools(), node);
+    let chooser = Chooser { node, weights: service.weights.as_deref() };
+    let pools = Pools::choose(slices, port, family, context.wanted_pools(), &chooser);
     let name = ServicePortName { service: service.name.clone(), port: port.name.clone(), protocol: port.protocol };
     ServicePlan {
         key: PortKey { name: Arc::new(name), family },

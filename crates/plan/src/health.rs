@@ -45,7 +45,7 @@ fn local_addresses(service: &Service, family: Family, slices: &Slices, node: &No
 mod tests {
     use std::sync::Arc;
 
-    use portolan_model::{Conditions, Node, Protocol, ServicePort, Slice, SliceEndpoint, SlicePort};
+    use portolan_model::{Conditions, Node, Protocol, ServicePort, Slice, SliceEndpoint, SlicePort, Weight};
 
     use super::*;
     use crate::{Plan, PlanConfig, plan};
@@ -73,7 +73,15 @@ mod tests {
 
     fn endpoint(address: &str, conditions: Conditions, node: Option<&str>) -> SliceEndpoint {
         let address = address.parse().unwrap();
-        SliceEndpoint { address, conditions, node: node.map(Arc::from), hints: None, hostname: None }
+        SliceEndpoint {
+            address,
+            conditions,
+            node: node.map(Arc::from),
+            hints: None,
+            hostname: None,
+            zone: None,
+            weight: Weight::default(),
+        }
     }
 
     fn slice(family: Family, endpoints: Vec<SliceEndpoint>) -> Arc<Slice> {

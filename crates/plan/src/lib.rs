@@ -20,6 +20,7 @@ mod service;
 mod topology;
 mod trace;
 mod verdict;
+mod weights;
 
 pub use claims::{Claim, Claims};
 pub use clients::invalidates_affinity;
@@ -29,5 +30,5 @@ pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
 pub use plan::{Plan, plan};
 pub use service::{Conflict, Endpoint, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
-pub use trace::{Candidate, Fate, Packet, Step, Trace, trace};
+pub use trace::{Candidate, Fate, Packet, Step, Trace, shares, trace};
 pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};

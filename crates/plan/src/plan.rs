@@ -162,7 +162,7 @@ fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {
 
 #[cfg(test)]
 mod tests {
-    use portolan_model::{Conditions, Protocol, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices};
+    use portolan_model::{Conditions, Protocol, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Weight};
 
     use super::*;
 
@@ -174,6 +174,8 @@ mod tests {
             node: None,
             hints: None,
             hostname: None,
+            zone: None,
+            weight: Weight::default(),
         };
         let service = Service {
             cluster_ips: ["10.96.0.1".parse().unwrap()].into(),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use portolan_model::{Family, ServicePort, SliceEndpoint, Slices};
+use portolan_model::{Family, PlaceWeights, ServicePort, SliceEndpoint, Slices};
 
 use crate::node::NodePlan;
 use crate::service::Endpoint;
 use crate::topology::Topology;
+use crate::weights;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pools {
@@ -29,10 +30,17 @@ pub(crate) struct Wanted {
 type Known<'a> = BTreeMap<(IpAddr, u16), &'a SliceEndpoint>;
 
 impl Pools {
-    pub(crate) fn choose(slices: &Slices, port: &ServicePort, family: Family, wanted: Wanted, node: &NodePlan) -> Self {
+    pub(crate) fn choose(
+        slices: &Slices,
+        port: &ServicePort,
+        family: Family,
+        wanted: Wanted,
+        chooser: &Chooser<'_>,
+    ) -> Self {
         let known = known_endpoints(slices, port, family);
-        let cluster = if wanted.cluster { cluster_pool(&known, node) } else { Vec::new() };
-        let local = if wanted.local { local_pool(&known, node) } else { Vec::new() };
+        let node = chooser.node;
+        let cluster = if wanted.cluster { chooser.cluster_pool(&known) } else { Vec::new() };
+        let local = if wanted.local { chooser.local_pool(&known) } else { Vec::new() };
         let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
         let in_a_pool = |endpoint: &Endpoint| is_in(&cluster, endpoint) || is_in(&local, endpoint);
         let draining = pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
@@ -64,17 +72,40 @@ fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -
     known
 }
 
-fn cluster_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
-    let ready = known.values().copied().filter(|endpoint| endpoint.conditions.ready);
-    let topology = Topology::choose(ready, node);
-    let chosen: Vec<Endpoint> =
-        pick(known, node, |endpoint| endpoint.conditions.ready && topology.allows(endpoint, node)).collect();
-    if chosen.is_empty() { pick(known, node, is_last_resort).collect() } else { chosen }
+/// Chooses endpoints of one Service for one node.
+pub(crate) struct Chooser<'a> {
+    pub(crate) node: &'a NodePlan,
+    pub(crate) weights: Option<&'a PlaceWeights>,
 }
 
-fn local_pool(known: &Known<'_>, node: &NodePlan) -> Vec<Endpoint> {
-    let ready: Vec<Endpoint> = pick(known, node, |it| is_local(it, node) && it.conditions.ready).collect();
-    if ready.is_empty() { pick(known, node, |it| is_local(it, node) && is_last_resort(it)).collect() } else { ready }
+impl Chooser<'_> {
+    fn cluster_pool(&self, known: &Known<'_>) -> Vec<Endpoint> {
+        let node = self.node;
+        let is_ready = |endpoint: &SliceEndpoint| endpoint.conditions.ready && self.weight(endpoint) > 0;
+        let topology = Topology::choose(known.values().copied().filter(|endpoint| is_ready(endpoint)), node);
+        let chosen = self.slots(known, |endpoint| is_ready(endpoint) && topology.allows(endpoint, node));
+        if chosen.is_empty() { self.slots(known, is_last_resort) } else { chosen }
+    }
+
+    fn local_pool(&self, known: &Known<'_>) -> Vec<Endpoint> {
+        let is_here = |endpoint: &SliceEndpoint| is_local(endpoint, self.node);
+        let ready = self.slots(known, |endpoint| is_here(endpoint) && endpoint.conditions.ready);
+        if ready.is_empty() {
+            return self.slots(known, |endpoint| is_here(endpoint) && is_last_resort(endpoint));
+        }
+        ready
+    }
+
+    fn weight(&self, endpoint: &SliceEndpoint) -> u64 {
+        weights::weight(endpoint, self.weights)
+    }
+
+    /// An endpoint without weight keeps its connections and gets no new ones, as one that drains.
+    fn slots(&self, known: &Known<'_>, wanted: impl Fn(&SliceEndpoint) -> bool) -> Vec<Endpoint> {
+        let weighted = known.iter().map(|(place, endpoint)| (place, endpoint, self.weight(endpoint)));
+        let chosen = weighted.filter(|(_, endpoint, weight)| *weight > 0 && wanted(endpoint));
+        weights::slots(chosen.map(|(place, endpoint, weight)| (planned(place, endpoint, self.node), weight)).collect())
+    }
 }
 
 /// The ready endpoints of this node, by address.
@@ -107,11 +138,12 @@ fn pick<'a>(
     node: &'a NodePlan,
     wanted: impl Fn(&SliceEndpoint) -> bool + 'a,
 ) -> impl Iterator<Item = Endpoint> + 'a {
-    known.iter().filter(move |(_, endpoint)| wanted(endpoint)).map(move |((address, port), endpoint)| Endpoint {
-        address: *address,
-        port: *port,
-        may_be_here: endpoint.node.as_ref().is_none_or(|name| *name == node.name),
-    })
+    known.iter().filter(move |(_, endpoint)| wanted(endpoint)).map(|(place, endpoint)| planned(place, endpoint, node))
+}
+
+fn planned((address, port): &(IpAddr, u16), endpoint: &SliceEndpoint, node: &NodePlan) -> Endpoint {
+    let may_be_here = endpoint.node.as_ref().is_none_or(|name| *name == node.name);
+    Endpoint { address: *address, port: *port, may_be_here }
 }
 
 #[cfg(test)]
@@ -121,7 +153,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    use portolan_model::{Conditions, Protocol, Slice, SlicePort};
+    use portolan_model::{Conditions, Protocol, Slice, SlicePort, Weight};
 
     use super::*;
 
@@ -136,6 +168,8 @@ mod tests {
             node: None,
             hints: None,
             hostname: None,
+            zone: None,
+            weight: Weight::default(),
         };
         let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
         let endpoints = numbers.map(endpoint).collect();
@@ -146,7 +180,8 @@ mod tests {
         let slices = Slices(slices.into_iter().map(Arc::new).collect());
         let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None };
         let both = Wanted { cluster: true, local: true };
-        Pools::choose(&slices, &port, Family::V4, both, &NodePlan::default())
+        let node = NodePlan::default();
+        Pools::choose(&slices, &port, Family::V4, both, &Chooser { node: &node, weights: None })
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct ServicePlan {
     /// With virtual servers: addresses of the node where another Service has the node port's number, and takes
     /// precedence.
     pub taken_addresses: Box<[IpAddr]>,
+    /// The slots of the two pools, by address. Each gets the same share of new connections: an endpoint has one, or several in
+    /// proportion to its weight.
     pub cluster: Box<[Endpoint]>,
     pub local: Box<[Endpoint]>,
     /// Endpoints that get no new connections but still serve existing ones.
@@ -143,6 +145,18 @@ impl ServicePlan {
             Pool::Cluster => &self.cluster,
             Pool::Local => &self.local,
         }
+    }
+
+    /// The endpoints of a pool as texts, each once, with their shares if these are not the same.
+    pub fn shares(&self, pool: Pool) -> Vec<String> {
+        let slots = self.pool(pool);
+        let each: Vec<&[Endpoint]> = slots.chunk_by(|one, next| one == next).collect();
+        let is_even = each.iter().all(|same| same.len() == each[0].len());
+        let text = |same: &&[Endpoint]| match is_even {
+            true => same[0].socket().to_string(),
+            false => format!("{} {:.1}%", same[0].socket(), same.len() as f64 / slots.len() as f64 * 100.0),
+        };
+        each.iter().map(text).collect()
     }
 
     pub(crate) fn n_endpoints(&self) -> usize {

@@ -81,6 +81,12 @@ pub struct Candidate {
     pub masquerade: bool,
 }
 
+/// Each candidate once, with its share of new connections. The list has one entry for each slot, in order.
+pub fn shares(candidates: &[Candidate]) -> Vec<(Candidate, f64)> {
+    let slots = candidates.len() as f64;
+    candidates.chunk_by(|one, next| one == next).map(|same| (same[0], same.len() as f64 / slots)).collect()
+}
+
 impl fmt::Display for Fate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -90,8 +96,13 @@ impl fmt::Display for Fate {
             Self::Unknown { because } => write!(formatter, "unknown: {because}"),
             Self::Forward(candidates) => {
                 formatter.write_str("forward")?;
-                for candidate in candidates {
+                let shares = shares(candidates);
+                let is_even = shares.windows(2).all(|pair| pair[0].1 == pair[1].1);
+                for (candidate, share) in shares {
                     write!(formatter, " {}", candidate.endpoint)?;
+                    if !is_even {
+                        write!(formatter, " {:.1}%", share * 100.0)?;
+                    }
                     formatter.write_str(if candidate.masquerade { " masquerade" } else { "" })?;
                 }
                 Ok(())
@@ -163,7 +174,7 @@ fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &
         Verdict::Forward(pool) => {
             let candidates = candidates(&plan.node, packet, route.masquerade, service.pool(pool));
             steps.push(Step::new(
-                format!("one of {} endpoints of the {pool} pool", candidates.len()),
+                format!("one of {} endpoints of the {pool} pool", shares(&candidates).len()),
                 format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind),
             ));
             Fate::Forward(candidates)
@@ -181,10 +192,10 @@ fn decided_at_connect(verdict: Verdict, service: &ServicePlan, steps: &mut Vec<S
     match verdict {
         Verdict::Refuse(refusal) => refuse(refusal, steps),
         Verdict::Forward(pool) => {
-            let endpoints = service.pool(pool);
-            steps.push(Step::new(format!("one of {} endpoints of the {pool} pool", endpoints.len()), ""));
             let candidate = |endpoint: &Endpoint| Candidate { endpoint: endpoint.socket(), masquerade: false };
-            Fate::Forward(endpoints.iter().map(candidate).collect())
+            let candidates: Vec<Candidate> = service.pool(pool).iter().map(candidate).collect();
+            steps.push(Step::new(format!("one of {} endpoints of the {pool} pool", shares(&candidates).len()), ""));
+            Fate::Forward(candidates)
         }
     }
 }

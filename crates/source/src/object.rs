@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use portolan_model::{Conditions, Family, Protocol, Service, ServiceName, Slice, SlicePort};
+use portolan_model::{Conditions, Family, Protocol, Service, ServiceName, Slice, SlicePort, Weight};
 
 /// The order is that of the store, in which the objects of one kind and namespace are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,6 +172,7 @@ pub(crate) struct Pod {
     pub(crate) hostname: Option<Box<str>>,
     pub(crate) subdomain: Option<Box<str>>,
     pub(crate) ports: Box<[NamedPort]>,
+    pub(crate) weight: Weight,
     /// Whether its containers get environment variables for the Services of its namespace.
     pub(crate) service_links: bool,
 }

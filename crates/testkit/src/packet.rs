@@ -42,8 +42,9 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// One of the endpoints receives it. With `masquerade` the endpoint sees an address of node-a as the source,
-    /// without it the sender's own address.
-    Forward { endpoints: Vec<SocketAddr>, masquerade: bool },
+    /// without it the sender's own address. Shares are in thousandths, in the order of the endpoints; without any, all
+    /// endpoints have the same.
+    Forward { endpoints: Vec<SocketAddr>, shares: Vec<u32>, masquerade: bool },
     /// The sender gets a reset or "port unreachable".
     Reject(String),
     /// No answer.
@@ -140,8 +141,13 @@ impl Expected {
         if endpoints.is_empty() {
             return Err("`forward` needs at least one endpoint, for example `forward 10.244.1.2:8080`".to_owned());
         }
+        let (shares, endpoints): (Vec<&str>, Vec<&str>) = endpoints.iter().partition(|word| word.ends_with('%'));
+        let shares: Vec<u32> = shares.into_iter().map(parse_share).collect::<Result<_, _>>()?;
+        if !shares.is_empty() && shares.len() != endpoints.len() {
+            return Err("either every endpoint has a share, as in `10.244.1.2:8080 75%`, or none has one".to_owned());
+        }
         let endpoints = endpoints.iter().map(|word| parse_endpoint(word, destination)).collect::<Result<_, _>>()?;
-        Ok(Expected::Forward { endpoints, masquerade })
+        Ok(Expected::Forward { endpoints, shares, masquerade })
     }
 }
 
@@ -167,6 +173,13 @@ fn parse_endpoint(text: &str, destination: IpAddr) -> Result<SocketAddr, String>
     })?;
     same_family("endpoint", endpoint.ip(), destination)?;
     Ok(endpoint)
+}
+
+fn parse_share(text: &str) -> Result<u32, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+    let percent = percent.ok_or_else(|| format!("`{text}` is not a share; write percent, for example `12.5%`"))?;
+    Ok((percent * 10.0).round() as u32)
 }
 
 fn same_family(what: &str, address: IpAddr, destination: IpAddr) -> Result<(), String> {

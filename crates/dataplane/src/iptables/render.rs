@@ -147,7 +147,8 @@ impl Port<'_> {
         // In kube-proxy's order, which is that of the text.
         let mut endpoints: Vec<&Endpoint> = self.service.pool(pool).iter().collect();
         endpoints.sort_by_cached_key(|endpoint| endpoint.socket().to_string());
-        let recalls = endpoints.iter().filter_map(|endpoint| self.recall(endpoint));
+        let each = endpoints.chunk_by(|one, next| one == next).map(|same| same[0]);
+        let recalls = each.filter_map(|endpoint| self.recall(endpoint));
         let draws = endpoints.iter().enumerate().map(|(index, endpoint)| self.draw(endpoint, endpoints.len() - index));
         self.chain(self.pool_name(pool), masquerade.into_iter().chain(recalls).chain(draws))
     }

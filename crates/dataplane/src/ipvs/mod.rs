@@ -84,11 +84,22 @@ impl Ipvs {
         unknown.map(warning).collect()
     }
 
-    fn scheduling(&self, service: &ServicePlan) -> Scheduling {
-        let is_offered = |name: &&Arc<str>| self.offered.as_ref().is_none_or(|offered| offered.contains(&***name));
-        let scheduler = service.scheduler.as_ref().filter(is_offered).unwrap_or(&self.scheduler);
-        let flags = if &**scheduler == "mh" { MAGLEV_BY_PORT } else { 0 };
-        Scheduling { scheduler: scheduler.to_string(), persistence: service.affinity_seconds, flags }
+    fn scheduling(&self, service: &ServicePlan, is_weighted: bool) -> Scheduling {
+        let is_offered = |name: &str| self.offered.as_ref().is_none_or(|offered| offered.contains(name));
+        let scheduler = service.scheduler.as_deref().filter(|name| is_offered(name)).unwrap_or(&self.scheduler);
+        let weighted = Some(with_weights(scheduler)).filter(|name| is_weighted && is_offered(name));
+        let scheduler = weighted.unwrap_or(scheduler);
+        let flags = if scheduler == "mh" { MAGLEV_BY_PORT } else { 0 };
+        Scheduling { scheduler: scheduler.to_owned(), persistence: service.affinity_seconds, flags }
+    }
+}
+
+/// The scheduler that does the same and regards weights.
+fn with_weights(scheduler: &str) -> &str {
+    match scheduler {
+        "rr" => "wrr",
+        "lc" => "wlc",
+        other => other,
     }
 }
 

@@ -13,9 +13,6 @@ use super::Ipvs;
 use super::objects::{Key, Server, Value};
 use super::sets::{SetKind, SetName};
 
-/// All destinations have the same weight.
-const WEIGHT: u32 = 1;
-
 pub(super) fn service(mode: &Ipvs, node: &NodePlan, service: &ServicePlan) -> BTreeMap<Key, Value> {
     let mut port = Port { mode, node, service, objects: BTreeMap::new() };
     for frontend in &service.frontends {
@@ -122,9 +119,13 @@ impl Port<'_> {
             _ => {}
         }
         let server = Server { address, protocol: self.service.protocol() };
-        self.objects.insert(Key::Server(server), Value::Scheduling(self.mode.scheduling(self.service)));
-        for endpoint in pool(routes).map(|pool| self.service.pool(pool)).unwrap_or_default() {
-            self.objects.insert(Key::Destination(server, endpoint.socket()), Value::Weight(WEIGHT));
+        let slots = pool(routes).map(|pool| self.service.pool(pool)).unwrap_or_default();
+        let is_weighted = slots.windows(2).any(|pair| pair[0] == pair[1]);
+        let scheduling = self.mode.scheduling(self.service, is_weighted);
+        self.objects.insert(Key::Server(server), Value::Scheduling(scheduling));
+        for same in slots.chunk_by(|one, next| one == next) {
+            let key = Key::Destination(server, same[0].socket());
+            self.objects.insert(key, Value::Weight(same.len() as u32));
         }
     }
 

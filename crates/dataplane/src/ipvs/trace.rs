@@ -78,7 +78,11 @@ impl VirtualServers<'_> {
             return vec![(branch, Verdict::Continue)];
         };
         branch.path.push(Met::new(format!("virtual server {server}"), format!("scheduler{scheduling}")));
-        let endpoints: Vec<SocketAddr> = destinations(&self.objects.0, server).map(|(it, _)| it).collect();
+        let slots = |(endpoint, value): (SocketAddr, &Value)| match value {
+            Value::Weight(weight) => vec![endpoint; *weight as usize],
+            _ => Vec::new(),
+        };
+        let endpoints: Vec<SocketAddr> = destinations(&self.objects.0, server).flat_map(slots).collect();
         if endpoints.is_empty() {
             branch.stopped_by = Some(Met::new(format!("virtual server {server}"), NO_DESTINATIONS));
             return vec![(branch, Verdict::Reject)];

@@ -99,6 +99,8 @@ fn slices(endpoints: &[&str]) -> Slices {
         node: Some(if LOCAL.contains(it) { "node-a" } else { "node-b" }.into()),
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();

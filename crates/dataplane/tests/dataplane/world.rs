@@ -23,6 +23,8 @@ pub(crate) fn slices(name: &str, family: Family, addresses: &[(&str, &str)]) -> 
         node: Some((*node).into()),
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     });
     let port = |protocol| SlicePort { name: "".into(), protocol, port: 8080 };
     let ports = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(port).into();

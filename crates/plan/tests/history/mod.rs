@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_model::{
     Conditions, Family, Hints, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, TrafficPolicy,
+    SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 
@@ -160,6 +160,9 @@ fn make_endpoint(draft: &EndpointDraft) -> SliceEndpoint {
         node: draft.node.map(|number| format!("node-{number}").into()),
         hints: draft.zone.map(|it| Box::new(Hints { zones: [zone(it)].into(), nodes: [].into() })),
         hostname: None,
+        zone: None,
+        // Some have another weight, and some none.
+        weight: Weight::new([100, 100, 100, 250, 0][usize::from(draft.number % 5)]).unwrap_or_default(),
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) fn slices(addresses: impl Iterator<Item = IpAddr>) -> Slices {
         node: Some("another-node".into()),
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     };
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.map(endpoint).collect();

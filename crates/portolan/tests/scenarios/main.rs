@@ -13,10 +13,12 @@ mod takeover;
 
 use bench::check_on_bench;
 use mode::Tested;
+use std::net::SocketAddr;
+
 use portolan_dataplane::Trust;
 use portolan_dataplane::mode::Synchronize;
 use portolan_dataplane::tables::Variant;
-use portolan_plan::{Fate, Plan, Refusal, trace};
+use portolan_plan::{Candidate, Fate, Plan, Refusal, trace};
 use portolan_testkit::{Expected, PacketLine, Scenario};
 use support::{check_all, folder, for_each_scenario, packet, scenarios};
 
@@ -78,11 +80,8 @@ fn check_traces(tested: Tested) {
 
 fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
     let agrees = match (&line.expected, fate) {
-        (Expected::Forward { endpoints, masquerade }, Fate::Forward(candidates)) => {
-            let mut expected = endpoints.clone();
-            expected.sort();
-            candidates.iter().map(|it| it.endpoint).eq(expected)
-                && candidates.iter().all(|it| it.masquerade == *masquerade)
+        (Expected::Forward { endpoints, shares, masquerade }, Fate::Forward(candidates)) => {
+            candidates.iter().all(|it| it.masquerade == *masquerade) && are_candidates(endpoints, shares, candidates)
         }
         (Expected::Reject(reason), Fate::Refuse(Refusal::Reject(other))) => *reason == other.to_string(),
         (Expected::Drop(reason), Fate::Refuse(Refusal::Drop(other))) => *reason == other.to_string(),
@@ -91,6 +90,20 @@ fn disagreement(line: &PacketLine, fate: &Fate) -> Option<String> {
     };
     (!agrees)
         .then(|| format!("line {}: {line}: expected {:?}, but the plan has {fate}", line.line_number, line.expected))
+}
+
+/// Endpoints with shares are slots of a pool, as many as their share demands.
+fn are_candidates(endpoints: &[SocketAddr], shares: &[u32], candidates: &[Candidate]) -> bool {
+    if shares.is_empty() {
+        let mut expected = endpoints.to_vec();
+        expected.sort();
+        return candidates.iter().map(|it| it.endpoint).eq(expected);
+    }
+    let is_share = |(endpoint, share): (&SocketAddr, &u32)| {
+        let slots = candidates.iter().filter(|it| it.endpoint == *endpoint).count();
+        (slots * 1000).abs_diff(*share as usize * candidates.len()) <= 5 * candidates.len()
+    };
+    candidates.iter().all(|it| endpoints.contains(&it.endpoint)) && endpoints.iter().zip(shares).all(is_share)
 }
 
 /// One call in ten fails, and a failed write stops anywhere; after every step the kernel still holds exactly the plan.

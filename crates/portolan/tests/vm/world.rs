@@ -58,6 +58,8 @@ impl<'a> World<'a> {
             node: Some(of_node(address).into()),
             hints: None,
             hostname: None,
+            zone: None,
+            weight: portolan_model::Weight::default(),
         };
         let slice = Slice {
             name: service.name.to_string().into(),

@@ -14,3 +14,4 @@ mod request;
 mod selection;
 pub(crate) mod service;
 pub(crate) mod slice;
+mod weights;

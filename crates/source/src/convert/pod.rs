@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use super::check;
 use super::context::{Context, Defaults, Flaw};
 use super::identity::{hostname, node_name};
+use super::{check, weights};
 use crate::intern::Interner;
 use crate::object::{NamedPort, Pod};
 use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus, texts};
@@ -13,6 +13,7 @@ use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus, texts};
 pub(crate) fn convert(object: &spec::Pod, defaults: Defaults<'_>, context: &mut Context<'_>) -> Result<Pod, Flaw> {
     let spec::Pod { metadata, spec, status } = object;
     let addresses = addresses(status, context)?;
+    let weight = weights::weight(metadata, context);
     let names = &mut *context.names;
     let node = node_name(&spec.node_name, names, || "spec.nodeName".to_owned())?;
     Ok(Pod {
@@ -24,6 +25,7 @@ pub(crate) fn convert(object: &spec::Pod, defaults: Defaults<'_>, context: &mut 
         hostname: hostname(&spec.hostname, || "spec.hostname".to_owned())?,
         subdomain: hostname(&spec.subdomain, || "spec.subdomain".to_owned())?,
         ports: ports(spec, names)?,
+        weight,
         service_links: spec.enable_service_links.unwrap_or(true),
     })
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort};
+use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort, Weight};
 
-use super::check;
 use super::context::{Context, Flaw};
 use super::identity::{hostname, node_name};
+use super::{check, weights};
 use crate::intern::Interner;
 use crate::object::{ObjectId, SliceObject};
 use crate::spec::{self, EndpointPort, EndpointSlice, Metadata, Named};
@@ -17,13 +17,14 @@ const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslic
 pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Context<'_>) -> Result<SliceObject, Flaw> {
     let metadata = &object.metadata;
     let family = family(&object.address_type)?;
+    let weight = weights::weight(metadata, context);
     let slice = Slice {
         name: id.name.clone(),
         family: family.unwrap_or(Family::V4),
         is_for_names_only: metadata.label("service.kubernetes.io/headless").is_some(),
         ports: ports(&object.ports, "ports", context)?,
         endpoints: match family {
-            Some(family) => endpoints(&object.endpoints, family, context.names)?,
+            Some(family) => endpoints(&object.endpoints, family, weight, context.names)?,
             None => [].into(),
         },
     };
@@ -79,9 +80,15 @@ fn port(port: &EndpointPort, path: &str, context: &mut Context<'_>) -> Result<Op
     Ok(number.map(|port| SlicePort { name: context.names.share(name), protocol, port }))
 }
 
-fn endpoints(endpoints: &[spec::Endpoint], family: Family, names: &mut Interner) -> Result<Box<[SliceEndpoint]>, Flaw> {
-    let endpoints = endpoints.iter().enumerate().map(|(index, given)| endpoint(given, index, family, names));
-    endpoints.filter_map(Result::transpose).collect()
+fn endpoints(
+    endpoints: &[spec::Endpoint],
+    family: Family,
+    weight: Weight,
+    names: &mut Interner,
+) -> Result<Box<[SliceEndpoint]>, Flaw> {
+    let converted = endpoints.iter().enumerate().map(|(index, given)| endpoint(given, index, family, names));
+    let weighted = |it: SliceEndpoint| SliceEndpoint { weight, ..it };
+    converted.filter_map(|endpoint| endpoint.map(|it| it.map(weighted)).transpose()).collect()
 }
 
 /// Only the first address counts; an endpoint without any is skipped.
@@ -103,7 +110,16 @@ fn endpoint(
         node: node_name(&endpoint.node_name, names, || path("nodeName"))?,
         hints: hints(endpoint.hints.as_ref(), names, || path("hints"))?,
         hostname: hostname(&endpoint.hostname, || path("hostname"))?,
+        zone: zone(&endpoint.zone, names, || path("zone"))?,
+        weight: Weight::default(),
     }))
+}
+
+fn zone(text: &str, names: &mut Interner, path: impl Fn() -> String) -> Result<Option<Arc<str>>, Flaw> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(names.share(check::label_value(text, path)?)))
 }
 
 /// An absent condition means ready, serving and not terminating.

@@ -1,6 +1,6 @@
 //! Slices that mirror the Endpoints of a Service without selector.
 
-use portolan_model::{Conditions, Family, ServiceName, Slice, SliceEndpoint};
+use portolan_model::{Conditions, Family, ServiceName, Slice, SliceEndpoint, Weight};
 
 use crate::object::{Subset, SubsetAddress};
 
@@ -25,5 +25,7 @@ fn endpoint(address: &SubsetAddress) -> SliceEndpoint {
         node: address.node.clone(),
         hints: None,
         hostname: address.hostname.clone(),
+        zone: None,
+        weight: Weight::default(),
     }
 }

@@ -105,6 +105,8 @@ fn endpoint(
         node: Some(pod.node.clone()),
         hints: if conditions.ready { hints(selection.distribution, pod, context.zones) } else { None },
         hostname: pod.hostname.clone().filter(|_| of_service),
+        zone: context.zones.get(&pod.node).cloned(),
+        weight: pod.weight,
     }
 }
 

@@ -24,6 +24,8 @@ objects! {
         hostname: String,
         #[prost(string, tag = "6")]
         node_name: String,
+        #[prost(string, tag = "7")]
+        zone: String,
         #[prost(message, optional, tag = "8")]
         hints: Option<Hints>,
     }

@@ -2,7 +2,7 @@
 
 use portolan_model::{Protocol, ServiceKind, TrafficPolicy};
 
-use crate::common::{good, load, named, printed, service, web};
+use crate::common::{good, load, named, printed, service, slices, web};
 
 #[test]
 fn defaults() {
@@ -46,6 +46,44 @@ fn a_malformed_scheduler_annotation_is_ignored() {
         assert_eq!(service(&manifests, "web").scheduler, None);
         let problems = printed(&report);
         assert!(problems.contains("metadata.annotations[portolan.io/scheduler]"), "{problems}");
+    }
+}
+
+#[test]
+fn a_malformed_weight_is_reported_and_the_default_counts() {
+    let slice = |weight: &str| {
+        format!(
+            "kind: EndpointSlice\nmetadata: {{name: web-1, labels: {{kubernetes.io/service-name: web}}, \
+             annotations: {{portolan.dev/weight: {weight:?}}}}}\naddressType: IPv4\nports: [{{port: 80}}]\n\
+             endpoints: [{{addresses: [10.244.1.2]}}]\n---\n{}",
+            web(&[])
+        )
+    };
+    let weight = |text: &str| {
+        let (manifests, report) = load(text);
+        (slices(&manifests, "web")[0].endpoints[0].weight.number(), printed(&report))
+    };
+    assert_eq!(weight(&slice("250")), (250, String::new()));
+    for nonsense in ["1001", "-1", "many", ""] {
+        let (number, problems) = weight(&slice(nonsense));
+        assert_eq!(number, 100);
+        assert!(problems.contains("metadata.annotations[portolan.dev/weight]"), "{problems}");
+    }
+}
+
+#[test]
+fn weights_of_places_are_names_with_numbers() {
+    let text = |value: &str| {
+        let metadata = format!("metadata: {{name: web, annotations: {{portolan.dev/zone-weights: {value:?}}}}}");
+        format!("kind: Service\n{metadata}\nspec: {{ports: [{{port: 80}}]}}")
+    };
+    let weights = service(&good(&text("zone-a=300, zone-b=0")), "web").weights.clone().expect("there are weights");
+    let zones: Vec<(&str, u16)> = weights.zones.iter().map(|(zone, weight)| (&**zone, weight.number())).collect();
+    assert_eq!(zones, [("zone-a", 300), ("zone-b", 0)]);
+    for nonsense in ["zone-a", "zone-a=", "zone-a=1001", "a b=1", "=1", "zone-a=1;zone-b=2"] {
+        let (manifests, report) = load(&text(nonsense));
+        assert_eq!(service(&manifests, "web").weights, None, "{nonsense}");
+        assert!(printed(&report).contains("metadata.annotations[portolan.dev/zone-weights]"), "{nonsense}");
     }
 }
 

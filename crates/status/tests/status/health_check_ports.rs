@@ -45,6 +45,8 @@ fn slice(endpoints: u8) -> Slice {
         node: Some("here".into()),
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     };
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     Slice {

@@ -17,7 +17,7 @@ pub fn check(expected: &Expected, source: IpAddr, outcomes: &[Outcome]) -> Resul
 
 fn check_one(expected: &Expected, source: IpAddr, outcome: &Outcome) -> Result<(), String> {
     match (expected, outcome) {
-        (Expected::Forward { endpoints, masquerade }, Outcome::Answered { seen_source, endpoint, .. })
+        (Expected::Forward { endpoints, masquerade, .. }, Outcome::Answered { seen_source, endpoint, .. })
             if endpoints.contains(endpoint) =>
         {
             check_source(*masquerade, source, *seen_source)

@@ -97,7 +97,7 @@ fn visible(packet: &PacketLine) -> Expected {
     match &packet.expected {
         Expected::Reject(reason) if packet.protocol == Protocol::Sctp => Expected::Drop(reason.clone()),
         Expected::Pass if topology::by_address(packet.destination.ip()).is_some() => {
-            Expected::Forward { endpoints: vec![packet.destination], masquerade: false }
+            Expected::Forward { endpoints: vec![packet.destination], shares: Vec::new(), masquerade: false }
         }
         Expected::Pass => Expected::Drop("no-such-host".to_owned()),
         other => other.clone(),

@@ -62,9 +62,9 @@ fn packets_carry_line_source_destination_and_fate() {
     assert_eq!(lines, [15, 16, 17, 18, 19]);
     assert_eq!(packets[0].destination, address("10.96.0.10:80"));
     let endpoints = vec![address("10.244.1.2:8080"), address("10.244.2.2:8080")];
-    assert_eq!(packets[0].expected, Expected::Forward { endpoints, masquerade: false });
+    assert_eq!(packets[0].expected, Expected::Forward { endpoints, shares: vec![], masquerade: false });
     let endpoints = vec![address("[fd00:10:244:1::2]:8080")];
-    assert_eq!(packets[1].expected, Expected::Forward { endpoints, masquerade: true });
+    assert_eq!(packets[1].expected, Expected::Forward { endpoints, shares: vec![], masquerade: true });
     assert_eq!(packets[2].expected, Expected::Reject("unknown-port".to_owned()));
     assert_eq!(packets[2].protocol, Protocol::Sctp);
     assert_eq!(packets[3].expected, Expected::Drop("no-local-endpoints".to_owned()));

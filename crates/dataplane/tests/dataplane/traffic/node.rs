@@ -119,6 +119,8 @@ fn slices(protocol: Protocol, endpoints: &[SocketAddr]) -> Slices {
         node: Some("node-a".into()),
         hints: None,
         hostname: None,
+        zone: None,
+        weight: portolan_model::Weight::default(),
     };
     let ports = [SlicePort { name: "".into(), protocol, port: first.port() }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();

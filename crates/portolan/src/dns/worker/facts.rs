@@ -172,6 +172,8 @@ impl SliceFacts {
             node: None,
             hints: None,
             hostname: hostname.map(String::into_boxed_str),
+            zone: None,
+            weight: portolan_model::Weight::default(),
         };
         Slice {
             name: Arc::from(""),
