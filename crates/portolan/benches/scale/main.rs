@@ -3,6 +3,7 @@
 //! Machines are noisy: compare ratios before seconds. `cargo bench -p portolan --bench scale -- soak` runs only one
 //! part, and `NAME=NUMBER` changes one of its numbers.
 
+mod burst;
 mod change;
 mod churn;
 mod cluster;
@@ -26,7 +27,7 @@ enum Part {
     Checks(fn() -> bool),
 }
 
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("start", Part::Measures(start::run)),
     ("rules", Part::Measures(rules::run)),
     ("change", Part::Measures(change::run)),
@@ -34,6 +35,7 @@ const PARTS: [(&str, Part); 8] = [
     ("hooks", Part::Measures(hooks::run)),
     ("traffic", Part::Measures(traffic::run)),
     ("soak", Part::Measures(soak::run)),
+    ("burst", Part::Measures(burst::run)),
     ("churn", Part::Checks(churn::run)),
 ];
 
