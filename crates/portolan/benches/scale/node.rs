@@ -63,7 +63,7 @@ impl Node {
         lines[lines.len().saturating_sub(count)..].join("\n")
     }
 
-    fn write_mode(&self, mode: &str) {
+    pub(crate) fn write_mode(&self, mode: &str) {
         let text = format!(
             "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n\
              hostnameOverride: node-a\nclusterCIDR: 10.244.0.0/16\nnodePortAddresses: [192.168.50.0/24]\n\

@@ -11,12 +11,17 @@ use crate::node::Node;
 
 const RESTARTS: usize = 10;
 const KILLS: usize = 5;
+/// The daemon is killed so long after the configuration file has another mode: before, during and after the change.
+const KILLED_AFTER: [u64; 4] = [20, 80, 140, 300];
+/// Connections through this mode outlive a daemon that is killed.
+const KILLED_MODE: &str = "nftables";
 const BETWEEN_ENDPOINT_CHANGES: Duration = Duration::from_millis(50);
 
 enum Disturbance {
     Restart,
     Kill,
     Mode(&'static str),
+    KillDuring(&'static str, Duration),
 }
 
 pub(super) struct Disturbances<'a> {
@@ -62,6 +67,14 @@ impl<'a> Disturbances<'a> {
                 self.path.push(mode);
                 self.node.change_mode(mode)
             }
+            Disturbance::KillDuring(mode, after) => {
+                self.kills += 1;
+                self.mode_changes += 1;
+                self.path.push(mode);
+                self.node.write_mode(mode);
+                std::thread::sleep(*after);
+                self.node.restart(Signal::KILL)
+            }
         }
     }
 
@@ -77,11 +90,12 @@ impl std::fmt::Display for Disturbance {
             Self::Restart => formatter.write_str("a restart"),
             Self::Kill => formatter.write_str("a kill -9"),
             Self::Mode(mode) => write!(formatter, "the change to mode {mode}"),
+            Self::KillDuring(mode, after) => write!(formatter, "a kill -9 {after:?} into the change to mode {mode}"),
         }
     }
 }
 
-/// All disturbances, the different ones mixed. Restarts and kills are in the mode under test.
+/// All disturbances, the different ones mixed.
 fn schedule() -> Vec<Disturbance> {
     let others = modes::ALL.iter().filter(|mode| mode.name() != MODE && mode.missing().is_none());
     let mut changes = others.map(|mode| [mode.name(), MODE].map(Disturbance::Mode));
@@ -94,6 +108,8 @@ fn schedule() -> Vec<Disturbance> {
         }
     }
     all.extend(changes.flatten());
+    let killed = KILLED_AFTER.map(Duration::from_millis);
+    all.extend(killed.iter().flat_map(|after| [KILLED_MODE, MODE].map(|mode| Disturbance::KillDuring(mode, *after))));
     all
 }
 
