@@ -10,6 +10,7 @@ mod cluster;
 mod hooks;
 mod latency;
 mod node;
+mod resolvers;
 mod rules;
 mod soak;
 mod start;

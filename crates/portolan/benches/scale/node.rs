@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -31,11 +32,22 @@ impl Node {
         let folder = tempfile::tempdir().expect("a temporary directory");
         fs::create_dir(folder.path().join("manifests")).expect("a directory can be made");
         let node = Self { lab, folder, daemon: Mutex::new(None) };
+        node.open_namespaces();
         manifests.iter().for_each(|(name, text)| node.write_manifest(name, text));
         node.write_mode(mode);
         node.spawn();
         node.settle().unwrap_or_else(|error| panic!("{error}"));
         node
+    }
+
+    /// A folder with the network namespaces of the node's pods, as container runtimes have it.
+    fn open_namespaces(&self) {
+        fs::create_dir(self.path("namespaces")).expect("a directory can be made");
+        let names = topology::HOSTS.iter().map(|host| host.name);
+        for pod in names.filter(|name| topology::is_on_node(name) && *name != topology::NODE) {
+            let (target, link) = (self.lab.host(pod).namespace_path(), self.path("namespaces").join(pod));
+            symlink(target, link).expect("a link can be made");
+        }
     }
 
     /// Ends the daemon by the signal, and starts another one.
@@ -86,6 +98,7 @@ impl Node {
         command.arg("--manifests").arg(self.path("manifests")).arg("--state-directory").arg(self.path("state"));
         command.arg("--control-socket").arg(self.path("socket"));
         command.args(self.lab.cgroup().map(|cgroup| format!("--ebpf-cgroup={}", cgroup.display())));
+        command.arg("--ebpf-netns-directory").arg(self.path("namespaces"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let daemon = self.host().run(|| command.spawn()).expect("the daemon starts");
         *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);

@@ -6,21 +6,17 @@
 mod conntrack;
 mod resolver;
 
-use std::net::SocketAddr;
+use portolan_testkit::topology;
 
-use portolan_testkit::{Protocol, topology};
-
-use crate::node::{Node, service};
+use crate::node::Node;
+use crate::resolvers::{self, CLIENT};
 use crate::{number_of, table};
 use conntrack::Races;
 use resolver::{Count, Socket};
 
+/// Without hooks, and with them.
 const MODES: [&str; 2] = ["nftables", "ebpf"];
 const QUESTIONS: usize = 20_000;
-const CLIENT: &str = "pod-a1";
-const CLUSTER_IP: &str = "10.96.0.10";
-const PORT: u16 = 8053;
-const ENDPOINTS: [&str; 3] = ["10.244.1.3", "10.244.2.2", "10.244.2.3"];
 
 /// What one kind of sockets meets in one mode.
 struct Case {
@@ -32,7 +28,8 @@ struct Case {
 }
 
 pub(crate) fn run() {
-    let nodes = MODES.map(start);
+    let nodes = MODES.map(resolvers::start);
+    resolvers::wait_for_hook(&nodes[1]).unwrap_or_else(|error| panic!("{error}"));
     let mut cases: Vec<(&Node, Case)> = Vec::new();
     for socket in [Socket::Connected, Socket::Unconnected] {
         cases.extend(nodes.iter().zip(MODES).map(|(node, mode)| (node, Case::new(mode, socket))));
@@ -42,15 +39,6 @@ pub(crate) fn run() {
         cases.iter_mut().for_each(|(node, case)| case.ask(node));
     }
     show(cases.iter().map(|(_, case)| case));
-}
-
-fn start(mode: &str) -> Node {
-    let node = Node::start(mode, &[("dns", service("kube-dns", CLUSTER_IP, "port: 53", ("UDP", PORT), &ENDPOINTS))]);
-    for address in ENDPOINTS {
-        let address = SocketAddr::new(address.parse().expect("an address"), PORT);
-        node.lab.serve(address, Protocol::Udp).expect("the pod serves");
-    }
-    node
 }
 
 impl Case {
@@ -70,12 +58,13 @@ impl Case {
 fn show<'a>(cases: impl Iterator<Item = &'a Case>) {
     let row = |case: &Case| {
         let Case { mode, socket, count, on_node, in_pod } = case;
-        let counts = [count.questions, count.lost, count.retransmissions, count.unanswered].map(|it| it.to_string());
+        let counts = [count.questions, count.lost, count.retransmissions, count.unanswered, count.split];
+        let counts = counts.map(|it| it.to_string());
         let races = on_node.values().into_iter().zip(in_pod.values()).map(|(node, pod)| format!("{node} / {pod}"));
         [(*mode).into(), socket.name().into()].into_iter().chain(counts).chain(races).collect()
     };
     let rows: Vec<Vec<String>> = cases.map(row).collect();
-    let heading = ["", "sockets", "questions", "lost", "retransmissions", "never answered"];
+    let heading = ["", "sockets", "questions", "lost", "retransmissions", "never answered", "split pairs"];
     table::print(
         "DNS questions of one pod, A and AAAA from the same socket at the same moment; counters of connection tracking, node / pod",
         &[&heading[..], &conntrack::NAMES].concat(),

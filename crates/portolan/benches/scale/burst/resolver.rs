@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::CLUSTER_IP;
+use crate::resolvers::CLUSTER_IP;
 
 /// Sockets whose questions are sent before the answers are read. The buffers of the servers hold more.
 const SOCKETS: usize = 100;
@@ -32,6 +32,8 @@ pub(super) struct Count {
     pub(super) retransmissions: usize,
     /// Without an answer after all attempts.
     pub(super) unanswered: usize,
+    /// Sockets whose two questions reached different endpoints: each packet was the first of its flow.
+    pub(super) split: usize,
 }
 
 impl Socket {
@@ -112,8 +114,10 @@ fn meet(senders: &AtomicUsize, wanted: usize) {
 
 /// The servers answer each datagram with one.
 fn receive(kind: Socket, socket: &UdpSocket, sent: Instant, count: &mut Count) {
-    let mut missing = TYPES.len() - answers(socket, TYPES.len(), sent);
+    let first = answers(socket, TYPES.len(), sent);
+    let mut missing = TYPES.len() - first.len();
     count.lost += missing;
+    count.split += usize::from(first.windows(2).any(|pair| pair[0] != pair[1]));
     for _ in 0..ATTEMPTS {
         if missing == 0 {
             return;
@@ -121,25 +125,29 @@ fn receive(kind: Socket, socket: &UdpSocket, sent: Instant, count: &mut Count) {
         let again = Instant::now();
         TYPES.iter().take(missing).for_each(|record| kind.send(socket, &question(*record)));
         count.retransmissions += missing;
-        missing -= answers(socket, missing, again);
+        missing -= answers(socket, missing, again).len();
     }
     count.unanswered += missing;
 }
 
-/// Of so many, those that arrive in time from the Service's address.
-fn answers(socket: &UdpSocket, wanted: usize, sent: Instant) -> usize {
-    let mut arrived = 0;
+/// The names of the servers whose answers arrive in time from the Service's address, at most so many.
+fn answers(socket: &UdpSocket, wanted: usize, sent: Instant) -> Vec<Vec<u8>> {
+    let mut servers = Vec::new();
     let mut buffer = [0; 256];
-    while arrived < wanted {
+    while servers.len() < wanted {
         let left = LOST_AFTER.saturating_sub(sent.elapsed()).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(left)).expect("the time is not zero");
         match socket.recv_from(&mut buffer) {
-            Ok((_, from)) => arrived += usize::from(from == service()),
-            Err(_) if sent.elapsed() < LOST_AFTER => {}
-            Err(_) => return arrived,
+            Ok((length, from)) if from == service() => servers.push(first_word(&buffer[..length])),
+            Err(_) if sent.elapsed() >= LOST_AFTER => break,
+            _ => {}
         }
     }
-    arrived
+    servers
+}
+
+fn first_word(line: &[u8]) -> Vec<u8> {
+    line.split(|it| *it == b' ').next().unwrap_or_default().to_vec()
 }
 
 /// `kubernetes.default.svc.cluster.local` of that type.

@@ -2,13 +2,12 @@
 //! answers it.
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use portolan_testkit::Protocol;
-
 use super::SHOWN_LOG_LINES;
-use crate::node::{Node, service};
+use crate::node::Node;
+use crate::resolvers::{self, CLIENT, CLUSTER_IP};
 use crate::table::{self, percentile};
 
 const MODES: [&str; 2] = ["nftables", super::MODE];
@@ -21,10 +20,6 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(20);
 const BETWEEN_QUESTIONS: Duration = Duration::from_millis(5);
 /// A flow that is established, with entries of some age.
 const BEFORE_REMOVAL: Duration = Duration::from_millis(200);
-const CLIENT: &str = "pod-a1";
-const CLUSTER_IP: &str = "10.96.0.53";
-const PORT: u16 = 8053;
-const ENDPOINTS: [(&str, &str); 3] = [("pod-a2", "10.244.1.3"), ("pod-b1", "10.244.2.2"), ("pod-b2", "10.244.2.3")];
 
 #[derive(Default)]
 struct Times {
@@ -35,15 +30,14 @@ struct Times {
 
 /// Whether each client is served in time.
 pub(super) fn run() -> bool {
-    let node = Node::start(MODES[0], &[("dns", dns(None))]);
-    for (_, address) in ENDPOINTS {
-        let address = SocketAddr::new(address.parse().expect("an address"), PORT);
-        node.lab.serve(address, Protocol::Udp).expect("the pod serves");
-    }
+    let node = resolvers::start(MODES[0]);
     let mut times = MODES.map(|_| Times::default());
     let measured = (0..TURNS * MODES.len()).try_for_each(|turn| {
         let which = turn % MODES.len();
         node.change_mode(MODES[which])?;
+        if MODES[which] == super::MODE {
+            resolvers::wait_for_hook(&node)?;
+        }
         node.lab.host(CLIENT).run(|| measure(&node, &mut times[which]))
     });
     show(&mut times);
@@ -56,21 +50,15 @@ pub(super) fn run() -> bool {
     has_worked
 }
 
-fn dns(without: Option<&str>) -> String {
-    let left = ENDPOINTS.iter().filter(|(name, _)| Some(*name) != without);
-    let addresses: Vec<&str> = left.map(|(_, address)| *address).collect();
-    service("dns", CLUSTER_IP, "port: 53", ("UDP", PORT), &addresses)
-}
-
 fn measure(node: &Node, times: &mut Times) -> Result<(), String> {
     let mut client = Client::new().map_err(|error| error.to_string())?;
     for _ in 0..PER_TURN {
         let old = client.ask_until(BEFORE_REMOVAL, |_, elapsed| elapsed > BEFORE_REMOVAL / 2)?.0;
         let begin = Instant::now();
-        node.write_manifest("dns", &dns(Some(&old)));
+        node.write_manifest("dns", &resolvers::manifest(Some(&old)));
         let (_, answered) = client.ask_until(GIVES_UP_AFTER, |name, _| name != old)?;
         times.taken.push(answered - begin);
-        node.write_manifest("dns", &dns(None));
+        node.write_manifest("dns", &resolvers::manifest(None));
     }
     times.replaced += client.replaced;
     Ok(())
