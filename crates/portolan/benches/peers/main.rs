@@ -17,21 +17,21 @@ use stage::Stage;
 /// Services, endpoints of each, and the programs that are measured at that size.
 const ROUNDS: [(u32, u32, &[Contender]); 4] = [
     (1_000, 3, &Contender::ALL),
-    (5_000, 3, &[Contender::PortolanIptables, Contender::KubeProxyIptables]),
+    (5_000, 3, &[Contender::portolan("iptables"), Contender::kube_proxy("iptables")]),
     (10_000, 3, &Contender::ALL),
-    (50_000, 5, &[Contender::Portolan]),
+    (50_000, 5, &[Contender::portolan("nftables"), Contender::portolan("ebpf")]),
 ];
 
 fn main() {
     let has = |word: &str| std::env::args().any(|argument| argument == word);
     let rounds = if has("quick") { &ROUNDS[..1] } else { &ROUNDS[..] };
-    let named = Contender::ALL.iter().any(|it| has(it.name()));
+    let named = Contender::ALL.iter().any(|it| has(&it.name()));
     let sized = ROUNDS.iter().any(|(services, ..)| has(&services.to_string()));
     let mut stage = Stage::build(network::serve_all_addresses);
     let mut results: Vec<Result> = Vec::new();
     for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {
         stage.grow(*services, *endpoints);
-        for contender in contenders.iter().filter(|it| !named || has(it.name())) {
+        for contender in contenders.iter().filter(|it| !named || has(&it.name())) {
             eprintln!("{services} Services x {endpoints}: {}", contender.name());
             results.push(measure::run(&stage, *contender));
             eprintln!("  {}", report::line(results.last().expect("one was just added")));

@@ -1,5 +1,6 @@
 //! Measures one proxy, from its start to its cleanup.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(crate) struct Result {
     pub(crate) start_cpu: Duration,
     pub(crate) memory: u64,
     pub(crate) peak_memory: u64,
+    /// Memory of the kernel for the BPF maps of the process.
+    pub(crate) maps: u64,
     pub(crate) replaced: Changes,
     pub(crate) scaled: Changes,
     pub(crate) through: Times,
@@ -64,18 +67,31 @@ pub(crate) fn run(stage: &Stage, contender: Contender) -> Result {
     std::thread::sleep(SETTLE);
     let start_cpu = cpu_of(program.id());
     let (memory, peak_memory) = (memory_of(program.id(), "VmRSS:"), memory_of(program.id(), "VmHWM:"));
+    let maps = map_memory_of(program.id());
     let replaced = change_endpoints(stage, program.id(), Change::Replaced);
     let scaled = change_endpoints(stage, program.id(), Change::Scaled);
     let (through, direct) = connect_by_turns(stage);
     stop(stage, contender, program);
     let Stage { services, endpoints, .. } = *stage;
-    Result { contender, services, endpoints, start, start_cpu, memory, peak_memory, replaced, scaled, through, direct }
+    Result {
+        contender,
+        services,
+        endpoints,
+        start,
+        start_cpu,
+        memory,
+        peak_memory,
+        maps,
+        replaced,
+        scaled,
+        through,
+        direct,
+    }
 }
 
 fn start(stage: &Stage, contender: Contender) -> Program {
-    let command = contender.command(&stage.kubeconfig(), &stage.folder());
     let log = stage.folder().join("contender.log");
-    Program::start(stage.node(), contender.name(), command, &log).expect("the program starts")
+    Program::start(stage.node(), &contender.name(), contender.command(stage), &log).expect("the program starts")
 }
 
 fn stop(stage: &Stage, contender: Contender, program: Program) {
@@ -165,4 +181,16 @@ fn memory_of(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Of all maps that the process has open, each once.
+fn map_memory_of(process: u32) -> u64 {
+    let infos = std::fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
+    let texts = infos.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    let map = |text: String| Some((field(&text, "map_id:")?, field(&text, "memlock:")?));
+    texts.filter_map(map).collect::<BTreeMap<u64, u64>>().into_values().sum()
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }

@@ -7,9 +7,13 @@ use crate::contender::Contender;
 use crate::measure::Result;
 
 const PANEL_WIDTH: f64 = 420.0;
-const PANEL_HEIGHT: f64 = 320.0;
 const LABELS: f64 = 200.0;
 const BAR: f64 = 16.0;
+const BETWEEN_BARS: f64 = 8.0;
+/// Above the bars is the title.
+const TOP: f64 = 36.0;
+/// In the order of [`Contender::ALL`].
+const COLOURS: [&str; Contender::ALL.len()] = ["#1b7f5c", "#0d4f73", "#7a8ca0", "#63b292", "#b7a48b"];
 
 /// A title, the unit, and the value of a bar.
 type Panel = (&'static str, &'static str, fn(&Result) -> f64);
@@ -24,14 +28,15 @@ const PANELS: [Panel; 4] = [
 ];
 
 pub(crate) fn plot(results: &[Result]) -> String {
-    let (width, height) = (2.0 * (PANEL_WIDTH + 20.0), 2.0 * PANEL_HEIGHT);
+    let panel_height = TOP + results.len() as f64 * (BAR + BETWEEN_BARS) + 20.0;
+    let (width, height) = (2.0 * (PANEL_WIDTH + 20.0), 2.0 * panel_height);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
          font-size=\"11\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
     );
     for (index, panel) in PANELS.iter().enumerate() {
         let (column, row) = ((index % 2) as f64, (index / 2) as f64);
-        _ = writeln!(svg, "<g transform=\"translate({},{})\">", column * (PANEL_WIDTH + 20.0), row * PANEL_HEIGHT);
+        _ = writeln!(svg, "<g transform=\"translate({},{})\">", column * (PANEL_WIDTH + 20.0), row * panel_height);
         draw(&mut svg, panel, results);
         svg.push_str("</g>\n");
     }
@@ -46,7 +51,7 @@ fn draw(svg: &mut String, (title, unit, value): &Panel, results: &[Result]) {
     let room = PANEL_WIDTH - LABELS - 70.0;
     for (index, (result, value)) in results.iter().zip(values).enumerate() {
         let length = room * (value.max(least) / least).ln() / (most / least).ln();
-        let top = 36.0 + index as f64 * (BAR + 8.0);
+        let top = TOP + index as f64 * (BAR + BETWEEN_BARS);
         let label = format!("{} x {}, {}", result.services, result.endpoints, result.contender.name());
         let (text, colour) = (top + BAR - 4.0, colour(result.contender));
         _ = writeln!(svg, "<text x=\"{}\" y=\"{text}\" text-anchor=\"end\">{label}</text>", LABELS - 8.0);
@@ -60,10 +65,5 @@ fn draw(svg: &mut String, (title, unit, value): &Panel, results: &[Result]) {
 }
 
 fn colour(contender: Contender) -> &'static str {
-    match contender {
-        Contender::Portolan => "#1b7f5c",
-        Contender::PortolanIptables => "#63b292",
-        Contender::KubeProxyNftables => "#7a8ca0",
-        Contender::KubeProxyIptables => "#b7a48b",
-    }
+    Contender::ALL.iter().zip(COLOURS).find(|(it, _)| **it == contender).map_or("black", |(_, colour)| colour)
 }

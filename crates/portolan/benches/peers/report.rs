@@ -15,9 +15,9 @@ const END: &str = "<!-- to here -->\n";
 
 type Column = (&'static str, fn(&Result) -> String);
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     ("Services", |it| format!("{} x {}", it.services, it.endpoints)),
-    ("", |it| it.contender.name().into()),
+    ("", |it| it.contender.name()),
     ("start", |it| seconds(it.start)),
     ("CPU of start", |it| seconds(it.start_cpu)),
     ("replaced p50", |it| milliseconds(it.replaced.time(0.5))),
@@ -28,6 +28,7 @@ const COLUMNS: [Column; 15] = [
     ("CPU per scaling", |it| milliseconds(it.scaled.cpu)),
     ("RSS", |it| megabytes(it.memory)),
     ("peak", |it| megabytes(it.peak_memory)),
+    ("BPF maps", |it| if it.maps == 0 { "-".into() } else { megabytes(it.maps) }),
     ("VIP conn/s", |it| format!("{:.0}", it.through.per_second())),
     ("VIP p50 / p99", |it| both(microseconds, it.through.percentile(0.5), it.through.percentile(0.99))),
     ("direct p50 / p99", |it| both(microseconds, it.direct.percentile(0.5), it.direct.percentile(0.99))),

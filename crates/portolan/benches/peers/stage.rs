@@ -27,9 +27,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A server of the argument's port must answer on every address of its namespace.
+    /// A server of the argument's port must answer on every address of its namespace. The node and its pods are in a cgroup of
+    /// their own, where hooks can be attached.
     pub(crate) fn build(serve: impl FnOnce(u16) + Send) -> Self {
-        let lab = Arc::new(Lab::new().expect("root is needed for the lab"));
+        let lab = Arc::new(Lab::with_cgroup().expect("root is needed for the lab"));
         let route = |host: &str, words: &[&str]| lab.host(host).command(words).expect("the route can be made");
         route(topology::NODE, &["ip", "route", "add", ENDPOINT_RANGE, "via", SERVER_ADDRESS]);
         route(SERVER, &["ip", "route", "add", "local", ENDPOINT_RANGE, "dev", "lo"]);
