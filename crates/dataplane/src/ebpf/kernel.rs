@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use portolan_kernel::bpf::Map;
 use portolan_model::{Family, Protocol};
-use portolan_plan::{Plan, ServicePlan};
+use portolan_plan::{FrontendAddress, Plan, ServicePlan};
 
 use super::codec::{decode, encode_key, encode_value};
 use super::hooks::{HookPlace, Hooks};
@@ -48,11 +48,11 @@ impl EbpfKernel {
 
     /// Frontends that have no room in the maps.
     pub fn unaccelerated(&self) -> usize {
-        self.unaccelerated.len()
+        self.unaccelerated.iter().filter(|key| whole_address(key).is_none()).count()
     }
 
     fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
-        let (mut failed, before) = (Failed::default(), self.unaccelerated.len());
+        let (mut failed, before) = (Failed::default(), self.unaccelerated());
         for map in [MapName::Own, MapName::Endpoints, MapName::Members] {
             self.write_map(map, &change.added, &mut failed)?;
         }
@@ -64,8 +64,8 @@ impl EbpfKernel {
         self.write_frontends(&ports, &mut failed)?;
         let served: Vec<_> = addresses.into_iter().filter(|(key, _)| !self.has_unaccelerated_port(key)).collect();
         self.write_frontends(&served, &mut failed)?;
-        if let Some(error) = failed.error.filter(|_| self.unaccelerated.len() > before) {
-            let count = self.unaccelerated.len();
+        let count = self.unaccelerated();
+        if let Some(error) = failed.error.filter(|_| count > before) {
             tracing::warn!("{count} frontends are not accelerated, and the rules serve them: {error}");
         }
         Ok(())
@@ -188,7 +188,9 @@ impl Program<Ebpf> for EbpfKernel {
         Ok(())
     }
 
+    /// Follows a read of everything, which finds no trace of a frontend that had no room.
     fn adopt_clients(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.unaccelerated.retain(|key| is_planned(key, plan));
         self.rules.adopt_clients(plan)
     }
 
@@ -229,6 +231,16 @@ impl Failed {
         let Value::Frontend(frontend) = value else { return false };
         frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
     }
+}
+
+fn is_planned(frontend: &Key, plan: &Plan) -> bool {
+    let Key::Frontend(key) = frontend else { return false };
+    let (address, protocol) = match *key {
+        FrontendKey::Vip(address, protocol) => (FrontendAddress::Vip(address.ip(), address.port()), protocol),
+        FrontendKey::NodePort(_, port, protocol) => (FrontendAddress::NodePort(port), protocol),
+        FrontendKey::Address(address) => return plan.owns_address(address),
+    };
+    plan.claims.holder(frontend.family(), address, protocol).is_some()
 }
 
 fn whole_address(key: &Key) -> Option<IpAddr> {

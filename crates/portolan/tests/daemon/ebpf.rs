@@ -115,6 +115,39 @@ fn the_counters_of_a_deleted_service_are_removed() {
     until("they are removed", || node.get("127.0.0.1:10249", "/metrics").contains("200") && counters() == 0);
 }
 
+/// A full map costs the Service nothing but speed, and the number of its frontends is on /metrics until there is room.
+#[test]
+fn frontends_without_room_are_counted_and_served() {
+    let mut node = Node::new();
+    node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+    node.start_with(&FLAGS);
+    let path = pins(&node).expect("the daemon has pinned its maps").join("maps-2/frontends");
+    let map = Map::open(&path).unwrap().expect("the map is pinned");
+    let unaccelerated = |count: &str| {
+        let page = node.get("127.0.0.1:10249", "/metrics");
+        page.lines().any(|line| line.strip_prefix("portolan_unaccelerated_frontends ") == Some(count))
+    };
+    assert!(unaccelerated("0"));
+    let foreign = fill(&map);
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    until("it is counted", || unaccelerated("1"));
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1"]);
+    map.delete_batch(foreign.iter().map(Vec::as_slice)).unwrap();
+    node.nft("delete table ip portolan");
+    until("there is room", || unaccelerated("0"));
+    assert_eq!(node.answers("pod-a3", WEB), ["pod-a1"]);
+}
+
+/// Fills the map with entries of another process, and returns their keys.
+fn fill(map: &Map) -> Vec<Vec<u8>> {
+    let (length, value) = (map.info().key_size as usize, vec![0; map.info().value_size as usize]);
+    let room = map.info().max_entries as usize - map.entries().unwrap().len();
+    let key = |number: usize| [&number.to_ne_bytes()[..], &vec![255; length - 8]].concat();
+    let keys: Vec<Vec<u8>> = (0..room).map(key).collect();
+    map.update_batch(keys.iter().map(|key| (key.as_slice(), value.as_slice()))).unwrap();
+    keys
+}
+
 #[test]
 fn a_service_without_endpoints_is_refused_by_the_hook() {
     let node = running();
