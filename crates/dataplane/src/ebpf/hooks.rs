@@ -8,10 +8,10 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
 use portolan_kernel::bpf::{
     Cgroup, END_UDP, Link, Loader, Map, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
@@ -19,13 +19,14 @@ use portolan_kernel::bpf::{
 };
 
 use super::attached::Attached;
+use super::former;
 use super::objects::MapName;
+use super::pins::{LINKS, create_folder, failure, io_failure, remove_folder, remove_pin};
 use crate::Error;
 
 const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 const FOLDER: &str = "portolan";
 const CGROUP: &str = "cgroup";
-const LINKS: &str = "links";
 const END_PROGRAM: &str = "end_udp";
 
 /// Where the hooks of this node are.
@@ -73,7 +74,7 @@ impl HookPlace {
     }
 
     fn maps(&self, layout: u64) -> PathBuf {
-        self.folder().join(format!("maps-{layout}"))
+        self.folder().join(format!("{}{layout}", former::MAPS))
     }
 }
 
@@ -123,7 +124,8 @@ impl Hooks {
                 Some(map) => map,
                 None => {
                     remove_pin(&path)?;
-                    let map = Map::create(definition)?;
+                    let map = former::adopt(&place.folder(), &folder, definition)?;
+                    let map = map.map_or_else(|| Map::create(definition), Ok)?;
                     map.pin(&path)?;
                     map
                 }
@@ -177,7 +179,9 @@ impl Hooks {
             }
         }
         self.attached.set(self.programs.iter().map(|(name, loaded)| (name.clone(), loaded.id)).collect());
-        self.remove_old_maps();
+        let maps = self.place.maps(layout(&self.object));
+        let is_own = |link: &str| self.programs.contains_key(link);
+        former::remove(&self.place.folder(), &maps, is_own).unwrap_or_else(|error| tracing::warn!("{error}"));
         Ok(())
     }
 
@@ -248,17 +252,6 @@ impl Hooks {
         let load = || Ok(Loader::new(&ending_object()?, |name| self.maps.get(name), None)?.load(END_PROGRAM)?);
         let loaded: Result<Program, Error> = load();
         loaded.inspect_err(|error| tracing::info!("the rules serve connected UDP sockets: {error}")).ok()
-    }
-
-    /// Maps of another layout, which no program uses any more.
-    fn remove_old_maps(&self) {
-        let current = self.place.maps(layout(&self.object));
-        for entry in fs::read_dir(self.place.folder()).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path != current && entry.file_name().to_string_lossy().starts_with("maps-") {
-                _ = remove_folder(&path);
-            }
-        }
     }
 }
 
@@ -358,34 +351,4 @@ fn remove_hooks(folder: &Path) -> Result<(), Error> {
         remove_folder(&entry.path())?;
     }
     fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
-}
-
-fn remove_folder(folder: &Path) -> Result<(), Error> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| io_failure("reading", folder, error))?,
-    };
-    for entry in entries.flatten() {
-        remove_pin(&entry.path())?;
-    }
-    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
-}
-
-fn remove_pin(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_failure("removing", path, error)),
-        _ => Ok(()),
-    }
-}
-
-fn create_folder(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|error| io_failure("creating", path, error))
-}
-
-fn io_failure(attempted: &str, path: &Path, error: io::Error) -> Error {
-    failure(format!("{attempted} {}", path.display()), error)
-}
-
-pub(super) fn failure(attempted: impl Into<String>, reason: impl ToString) -> Error {
-    Error::Program { attempted: attempted.into(), reason: reason.to_string() }
 }

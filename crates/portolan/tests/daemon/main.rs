@@ -14,6 +14,7 @@ mod files;
 mod flows;
 mod foreign;
 mod iptables;
+mod layouts;
 mod life;
 mod loopback;
 mod names;
