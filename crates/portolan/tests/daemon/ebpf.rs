@@ -60,13 +60,22 @@ fn hooks_work_while_no_daemon_runs_and_a_restart_writes_nothing() {
     assert!(is_hooked(&node));
 }
 
+/// Twice, because what was reported once is not reported again.
 #[test]
 fn a_hook_that_another_process_detaches_is_attached_again() {
     let node = running();
     let link = pins(&node).expect("the daemon has pinned its hooks").join("links/connect4");
-    fs::remove_file(&link).unwrap();
-    until("the hook is attached again", || link.exists() && is_hooked(&node));
-    assert!(node.log().contains("another process detached the hook connect4"), "{}", node.log());
+    let noticed = || node.log().matches("another process detached the hook connect4").count();
+    for time in 1..=2 {
+        until("the watch notices it", || {
+            // The first comparison after the start repairs without the watch.
+            if noticed() < time && link.exists() {
+                fs::remove_file(&link).unwrap();
+            }
+            noticed() >= time
+        });
+        until("the hook is attached again", || link.exists() && is_hooked(&node));
+    }
 }
 
 /// Each start replaces the programs in their links.
