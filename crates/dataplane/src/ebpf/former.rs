@@ -6,6 +6,7 @@ use std::{fs, io};
 use portolan_kernel::bpf::map::kind;
 use portolan_kernel::bpf::{Link, Map, MapDefinition};
 
+use super::clients;
 use super::pins::{LINKS, remove_folder, remove_pin};
 use crate::Error;
 
@@ -19,7 +20,7 @@ pub(super) fn adopt(node: &Path, current: &Path, definition: &MapDefinition) -> 
         return Ok(None);
     }
     for folder in other_folders(node, current) {
-        if let Some(map) = Map::open(&folder.join(&definition.name))?.filter(|map| map.info().is_like(definition)) {
+        if let Some(map) = Map::open(&folder.join(&definition.name))?.filter(|map| clients::is_like(map, definition)) {
             return Ok(Some(map));
         }
     }

@@ -53,6 +53,7 @@ impl EbpfKernel {
 
     fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
         let (mut failed, before) = (Failed::default(), self.unaccelerated());
+        self.make_room_for_clients(change, &mut failed);
         for map in [MapName::Own, MapName::Endpoints, MapName::Members] {
             self.write_map(map, &change.added, &mut failed)?;
         }
@@ -69,6 +70,16 @@ impl EbpfKernel {
             tracing::warn!("{count} frontends are not accelerated, and the rules serve them: {error}");
         }
         Ok(())
+    }
+
+    /// Before the first frontend with session affinity is written. Without the room, the rules serve it.
+    fn make_room_for_clients(&mut self, change: &Change<Ebpf>, failed: &mut Failed) {
+        if change.added.values().any(has_affinity)
+            && let Err(error) = self.hooks.make_room_for_clients()
+        {
+            failed.lacks_clients = true;
+            failed.error.get_or_insert(error);
+        }
     }
 
     /// The entry of a whole address refuses every port without an entry of its own.
@@ -214,6 +225,8 @@ type Entry<'a> = (&'a Key, &'a Value);
 #[derive(Default)]
 struct Failed {
     pools: BTreeSet<PoolName>,
+    /// The clients of session affinity cannot be remembered.
+    lacks_clients: bool,
     error: Option<Error>,
 }
 
@@ -229,8 +242,12 @@ impl Failed {
 
     fn concerns(&self, value: &Value) -> bool {
         let Value::Frontend(frontend) = value else { return false };
-        frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
+        self.lacks_clients && has_affinity(value) || frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
     }
+}
+
+fn has_affinity(value: &Value) -> bool {
+    matches!(value, Value::Frontend(frontend) if frontend.affinity > 0)
 }
 
 fn is_planned(frontend: &Key, plan: &Plan) -> bool {

@@ -9,6 +9,7 @@
 //! ```
 
 mod attached;
+mod clients;
 mod codec;
 mod counts;
 mod former;

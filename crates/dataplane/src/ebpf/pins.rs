@@ -3,10 +3,17 @@
 use std::path::Path;
 use std::{fs, io};
 
+use portolan_kernel::bpf::Map;
+
 use crate::Error;
 
 /// The folder of links, in that of a node.
 pub(super) const LINKS: &str = "links";
+
+pub(super) fn replace_pin(map: &Map, path: &Path) -> Result<(), Error> {
+    remove_pin(path)?;
+    Ok(map.pin(path)?)
+}
 
 pub(super) fn remove_folder(folder: &Path) -> Result<(), Error> {
     let entries = match fs::read_dir(folder) {

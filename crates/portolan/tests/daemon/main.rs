@@ -1,6 +1,7 @@
 //! The real program on the lab's node, from start to end.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod affinity;
 mod changes;
 mod churn;
 mod commands;
