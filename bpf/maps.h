@@ -32,7 +32,7 @@ struct map_definition SEC("maps") refusals = { MAP_PERCPU_HASH, sizeof(u64), siz
 
 // Set by the loader. The verifier removes the branches that a constant excludes.
 volatile const u64 host_cookie = 0; // the network namespace of the node
-volatile const u32 layout = 2;      // the version of the layouts of the maps
+volatile const u32 layout = 2;      // the version of the layouts of the maps; a map whose entries change gets another size or name
 volatile const u32 udp_connect = 0; // 1: sockets of UDP are translated when they connect, where they can be ended
 volatile const u32 pass_root = 0;   // 1: tasks of the root cgroup are passed on: those of the kernel
 volatile const u32 retval = 0;      // 1: bpf_set_retval exists (5.18); without it a refusal is left to the rules

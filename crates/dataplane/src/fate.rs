@@ -15,7 +15,7 @@ pub(crate) fn trace(outcome: &Outcome, reason: impl Fn(&Met) -> Option<Reason>, 
     {
         steps.push(Step::new(&*met.place, &*met.content));
     }
-    Trace { steps, fate, service: None, notes: outcome.notes.iter().cloned().collect() }
+    Trace { steps, fate, service: None, refused_by: None, notes: outcome.notes.iter().cloned().collect() }
 }
 
 /// Of several ends, the one that needs attention decides.

@@ -154,6 +154,11 @@ pub trait ActiveMode: Synchronize + Send {
         None
     }
 
+    /// Frontends that this mode serves in a slower way than it could, because a map of the kernel has no room for them.
+    fn unaccelerated_frontends(&self) -> usize {
+        0
+    }
+
     /// The listening sockets, in a mode whose daemon carries connections.
     fn listeners(&self) -> Option<Arc<Listeners>> {
         None

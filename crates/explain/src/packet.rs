@@ -88,7 +88,7 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
         service: decided.service.as_ref().map(ToString::to_string),
         fate: fate_word(fate).into(),
         reason: reason(fate),
-        explanation: explanation(fate),
+        explanation: explanation(fate, met.refused_by.as_deref()),
         candidates: candidates(fate),
         affinity_seconds: service.and_then(|service| service.affinity_seconds),
         decisions: steps(&decided.steps),
@@ -130,14 +130,15 @@ fn reason(fate: &Fate) -> Option<String> {
     }
 }
 
-fn explanation(fate: &Fate) -> String {
+fn explanation(fate: &Fate, refused_by: Option<&str>) -> String {
     match fate {
         Fate::Forward(candidates) => match portolan_plan::shares(candidates).len() {
             1 => "forwarded to the only endpoint".into(),
             count => format!("forwarded to one of {count} endpoints"),
         },
         Fate::Refuse(refusal @ portolan_plan::Refusal::Reject(_)) => {
-            format!("refused at once (ICMP port unreachable): {}", refusal.reason().in_words())
+            let answer = refused_by.unwrap_or("ICMP port unreachable");
+            format!("refused at once ({answer}): {}", refusal.reason().in_words())
         }
         Fate::Refuse(refusal) => format!("dropped without an answer: {}", refusal.reason().in_words()),
         Fate::Pass => "not touched: no Service has this address and port".into(),

@@ -9,10 +9,14 @@ use portolan_model::{
     Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
     SlicePort, Slices, Snapshot,
 };
-use portolan_plan::{DetectLocal, Packet, Plan, PlanConfig, plan};
+use portolan_plan::{DetectLocal, Limits, Packet, Plan, PlanConfig, plan};
 
 /// A load balancer's Service with source ranges and these endpoints, and a headless one.
 fn plan_with(endpoints: &[&str]) -> Plan {
+    plan_within(Limits::default(), endpoints)
+}
+
+fn plan_within(limits: Limits, endpoints: &[&str]) -> Plan {
     let mut web = Service::empty(ServiceName::new("default", "web"));
     web.kind = ServiceKind::LoadBalancer;
     web.cluster_ips = ["10.96.0.10".parse().expect("an address")].into();
@@ -26,7 +30,7 @@ fn plan_with(endpoints: &[&str]) -> Plan {
     snapshot.services.insert(web.name.clone(), Arc::new(web));
     snapshot.services.insert(headless.name.clone(), Arc::new(headless));
     let pods = vec!["10.244.0.0/16".parse().expect("a range")];
-    let config = PlanConfig { detect_local: DetectLocal::ClusterRange(pods), ..PlanConfig::default() };
+    let config = PlanConfig { detect_local: DetectLocal::ClusterRange(pods), limits, ..PlanConfig::default() };
     plan(&snapshot, &Plan::default(), &config)
 }
 
@@ -52,18 +56,25 @@ fn view() -> Box<dyn ModeView> {
 }
 
 fn explained(plan: &Plan, source: &str, destination: &str) -> String {
+    answered(plan, &*view(), &packet(source, destination))
+}
+
+fn answered(plan: &Plan, view: &dyn ModeView, packet: &Packet) -> String {
+    let answer = explain_packet(plan, packet, &view.trace(plan, packet), "the objects");
+    assert_eq!(answer.disagreement, None);
+    answer.text(Style::PLAIN)
+}
+
+fn packet(source: &str, destination: &str) -> Packet {
     let destination: std::net::SocketAddr = destination.parse().expect("an address");
-    let packet = Packet {
+    Packet {
         source: source.parse().expect("an address"),
         interface: None,
         destination: destination.ip(),
         port: destination.port(),
         protocol: Protocol::Tcp,
         is_from_socket: false,
-    };
-    let answer = explain_packet(plan, &packet, &view().trace(plan, &packet), "the objects");
-    assert_eq!(answer.disagreement, None);
-    answer.text(Style::PLAIN)
+    }
 }
 
 #[test]
@@ -99,6 +110,28 @@ fn a_refused_packet_is_explained_by_its_reason() {
     assert!(last("10.244.1.2", "10.96.0.10:80").starts_with("refused at once (ICMP port unreachable): no endpoint"));
     assert!(last("10.244.1.2", "10.96.0.10:81").contains("no such port"));
     assert_eq!(last("10.244.1.2", "192.0.2.7:80"), "not touched: no Service has this address and port");
+}
+
+/// A hook refuses the system call of a socket, and no packet is sent. Other packets meet the rules.
+#[test]
+fn a_refusal_at_connect_is_explained_by_the_error_of_the_system_call() {
+    let mode = modes::ALL.iter().find(|mode| mode.limits().at_connect).expect("a mode has hooks");
+    let (plan, view) = (plan_within(mode.limits(), &[]), mode.view(&ModeSettings::default(), None));
+    let last = |packet: &Packet| answered(&plan, &*view, packet).lines().last().unwrap_or("").to_string();
+    let packet = packet("10.244.1.2", "10.96.0.10:80");
+    assert!(last(&packet).starts_with("refused at once (ICMP port unreachable): no endpoint"), "{}", last(&packet));
+    let socket = Packet { is_from_socket: true, ..packet };
+    assert!(
+        last(&socket).starts_with("refused at once (connect(2) fails with ECONNREFUSED): no endpoint"),
+        "{}",
+        last(&socket)
+    );
+    let message = Packet { protocol: Protocol::Udp, port: 81, ..socket };
+    assert!(
+        last(&message).starts_with("refused at once (sendmsg(2) fails with ECONNREFUSED): the address"),
+        "{}",
+        last(&message)
+    );
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Trace {
     pub fate: Fate,
     /// The Service port that decides, if any.
     pub service: Option<PortKey>,
+    /// How a refusal reaches the client, where no packet is sent: as an error of its system call.
+    pub refused_by: Option<String>,
     /// What limits the answer, such as rules of other programs that are not understood.
     pub notes: Vec<String>,
 }
@@ -116,10 +118,10 @@ pub fn trace(plan: &Plan, packet: &Packet) -> Trace {
     let origin = origin(&plan.node, packet, &mut steps);
     let Some(claim) = plan.holder(packet.destination, packet.port, packet.protocol) else {
         let fate = unclaimed(plan, packet, &mut steps);
-        return Trace { steps, fate, service: None, notes: Vec::new() };
+        return Trace { steps, fate, service: None, refused_by: None, notes: Vec::new() };
     };
     let fate = claimed(plan, packet, origin, &claim, &mut steps);
-    Trace { steps, fate, service: Some(claim.holder), notes: Vec::new() }
+    Trace { steps, fate, service: Some(claim.holder), refused_by: None, notes: Vec::new() }
 }
 
 fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {

@@ -8,24 +8,25 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io};
 
 use portolan_kernel::bpf::{
-    Cgroup, END_UDP, Link, Loader, Map, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
+    Cgroup, END_UDP, Link, Loader, Map, MapDefinition, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
     is_bpf_file_system, mount_bpf_file_system, network_namespace_cookie,
 };
 
 use super::attached::Attached;
 use super::objects::MapName;
+use super::pins::{LINKS, create_folder, failure, io_failure, remove_folder, remove_pin, replace_pin};
+use super::{clients, former};
 use crate::Error;
 
 const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
 const FOLDER: &str = "portolan";
 const CGROUP: &str = "cgroup";
-const LINKS: &str = "links";
 const END_PROGRAM: &str = "end_udp";
 
 /// Where the hooks of this node are.
@@ -73,7 +74,7 @@ impl HookPlace {
     }
 
     fn maps(&self, layout: u64) -> PathBuf {
-        self.folder().join(format!("maps-{layout}"))
+        self.folder().join(format!("{}{layout}", former::MAPS))
     }
 }
 
@@ -82,6 +83,8 @@ pub(super) struct Hooks {
     place: HookPlace,
     object: Object,
     maps: Arc<Maps>,
+    /// Used instead of the map of few clients, if this process has replaced it.
+    clients: Option<Map>,
     /// The loaded programs by their names; empty until they are attached.
     programs: BTreeMap<String, Loaded>,
     attached: Attached,
@@ -118,24 +121,14 @@ impl Hooks {
         place.note_cgroup()?;
         let mut maps = Maps::new();
         for definition in &object.maps {
-            let path = folder.join(&definition.name);
-            let map = match Map::open(&path)?.filter(|map| map.info().is_like(definition)) {
-                Some(map) => map,
-                None => {
-                    remove_pin(&path)?;
-                    let map = Map::create(definition)?;
-                    map.pin(&path)?;
-                    map
-                }
-            };
-            maps.insert(definition.name.clone(), map);
+            maps.insert(definition.name.clone(), open_map(&place, &folder, definition)?);
         }
         Ok(Self::over(place, object, maps))
     }
 
     fn over(place: HookPlace, object: Object, maps: Maps) -> Self {
         let (maps, programs) = (Arc::new(maps), BTreeMap::new());
-        Self { place, object, maps, programs, attached: Attached::default(), ending: None }
+        Self { place, object, maps, clients: None, programs, attached: Attached::default(), ending: None }
     }
 
     /// Opens what is pinned, for reading; `None` if there is nothing.
@@ -158,6 +151,28 @@ impl Hooks {
         self.maps.get(name).ok_or_else(|| failure(format!("using the BPF map {name}"), "the object has no such map"))
     }
 
+    /// The map that programs are loaded over.
+    fn used(&self, name: &str) -> Option<&Map> {
+        self.clients.as_ref().filter(|_| name == clients::NAME).or_else(|| self.maps.get(name))
+    }
+
+    /// Replaces the map of few clients by one for all, and the programs by some that use it. No frontend with session affinity is
+    /// written before, so that the small map is empty.
+    pub(super) fn make_room_for_clients(&mut self) -> Result<(), Error> {
+        let definition = self.object.maps.iter().find(|it| it.name == clients::NAME);
+        let is_small = |it: &&MapDefinition| !self.used(&it.name).is_some_and(|map| map.info().is_like(it));
+        let Some(definition) = definition.filter(is_small) else { return Ok(()) };
+        let map = Map::create(definition)?;
+        replace_pin(&map, &self.place.maps(layout(&self.object)).join(clients::NAME))?;
+        self.clients = Some(map);
+        if self.programs.is_empty() {
+            return Ok(());
+        }
+        self.programs = self.load().inspect_err(|_| self.clients = None)?;
+        self.attached.set(Vec::new());
+        self.attach()
+    }
+
     /// Attaches all programs, or replaces those that are attached.
     pub(super) fn attach(&mut self) -> Result<(), Error> {
         if self.programs.is_empty() {
@@ -177,7 +192,9 @@ impl Hooks {
             }
         }
         self.attached.set(self.programs.iter().map(|(name, loaded)| (name.clone(), loaded.id)).collect());
-        self.remove_old_maps();
+        let maps = self.place.maps(layout(&self.object));
+        let is_own = |link: &str| self.programs.contains_key(link);
+        former::remove(&self.place.folder(), &maps, is_own).unwrap_or_else(|error| tracing::warn!("{error}"));
         Ok(())
     }
 
@@ -233,7 +250,7 @@ impl Hooks {
 
     fn load_with(&self, can_refuse: bool) -> Result<BTreeMap<String, Loaded>, Error> {
         let rodata = Map::frozen("constants", &self.constants(can_refuse)?)?;
-        let loader = Loader::new(&self.object, |name| self.maps.get(name), Some(&rodata))?;
+        let loader = Loader::new(&self.object, |name| self.used(name), Some(&rodata))?;
         let mut programs = BTreeMap::new();
         for code in &self.object.programs {
             let program = loader.load(&code.name)?;
@@ -249,17 +266,18 @@ impl Hooks {
         let loaded: Result<Program, Error> = load();
         loaded.inspect_err(|error| tracing::info!("the rules serve connected UDP sockets: {error}")).ok()
     }
+}
 
-    /// Maps of another layout, which no program uses any more.
-    fn remove_old_maps(&self) {
-        let current = self.place.maps(layout(&self.object));
-        for entry in fs::read_dir(self.place.folder()).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path != current && entry.file_name().to_string_lossy().starts_with("maps-") {
-                _ = remove_folder(&path);
-            }
-        }
+/// The pinned map, that of another layout, or a new one.
+fn open_map(place: &HookPlace, folder: &Path, definition: &MapDefinition) -> Result<Map, Error> {
+    let (path, is_usable) = (folder.join(&definition.name), |map: &Map| clients::is_like(map, definition));
+    if let Some(map) = Map::open(&path)?.filter(is_usable) {
+        return Ok(map);
     }
+    let former = former::adopt(&place.folder(), folder, definition)?;
+    let map = former.map_or_else(|| Map::create(&clients::at_first(definition)), Ok)?;
+    replace_pin(&map, &path)?;
+    Ok(map)
 }
 
 pub(super) fn object() -> Result<Object, Error> {
@@ -358,34 +376,4 @@ fn remove_hooks(folder: &Path) -> Result<(), Error> {
         remove_folder(&entry.path())?;
     }
     fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
-}
-
-fn remove_folder(folder: &Path) -> Result<(), Error> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|error| io_failure("reading", folder, error))?,
-    };
-    for entry in entries.flatten() {
-        remove_pin(&entry.path())?;
-    }
-    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
-}
-
-fn remove_pin(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_failure("removing", path, error)),
-        _ => Ok(()),
-    }
-}
-
-fn create_folder(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|error| io_failure("creating", path, error))
-}
-
-fn io_failure(attempted: &str, path: &Path, error: io::Error) -> Error {
-    failure(format!("{attempted} {}", path.display()), error)
-}
-
-pub(super) fn failure(attempted: impl Into<String>, reason: impl ToString) -> Error {
-    Error::Program { attempted: attempted.into(), reason: reason.to_string() }
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use portolan_kernel::bpf::Map;
 use portolan_model::{Family, Protocol};
-use portolan_plan::{Plan, ServicePlan};
+use portolan_plan::{FrontendAddress, Plan, ServicePlan};
 
 use super::codec::{decode, encode_key, encode_value};
 use super::hooks::{HookPlace, Hooks};
@@ -48,11 +48,12 @@ impl EbpfKernel {
 
     /// Frontends that have no room in the maps.
     pub fn unaccelerated(&self) -> usize {
-        self.unaccelerated.len()
+        self.unaccelerated.iter().filter(|key| whole_address(key).is_none()).count()
     }
 
     fn write_entries(&mut self, change: &Change<Ebpf>) -> Result<(), Error> {
-        let (mut failed, before) = (Failed::default(), self.unaccelerated.len());
+        let (mut failed, before) = (Failed::default(), self.unaccelerated());
+        self.make_room_for_clients(change, &mut failed);
         for map in [MapName::Own, MapName::Endpoints, MapName::Members] {
             self.write_map(map, &change.added, &mut failed)?;
         }
@@ -64,11 +65,21 @@ impl EbpfKernel {
         self.write_frontends(&ports, &mut failed)?;
         let served: Vec<_> = addresses.into_iter().filter(|(key, _)| !self.has_unaccelerated_port(key)).collect();
         self.write_frontends(&served, &mut failed)?;
-        if let Some(error) = failed.error.filter(|_| self.unaccelerated.len() > before) {
-            let count = self.unaccelerated.len();
+        let count = self.unaccelerated();
+        if let Some(error) = failed.error.filter(|_| count > before) {
             tracing::warn!("{count} frontends are not accelerated, and the rules serve them: {error}");
         }
         Ok(())
+    }
+
+    /// Before the first frontend with session affinity is written. Without the room, the rules serve it.
+    fn make_room_for_clients(&mut self, change: &Change<Ebpf>, failed: &mut Failed) {
+        if change.added.values().any(has_affinity)
+            && let Err(error) = self.hooks.make_room_for_clients()
+        {
+            failed.lacks_clients = true;
+            failed.error.get_or_insert(error);
+        }
     }
 
     /// The entry of a whole address refuses every port without an entry of its own.
@@ -188,7 +199,9 @@ impl Program<Ebpf> for EbpfKernel {
         Ok(())
     }
 
+    /// Follows a read of everything, which finds no trace of a frontend that had no room.
     fn adopt_clients(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.unaccelerated.retain(|key| is_planned(key, plan));
         self.rules.adopt_clients(plan)
     }
 
@@ -212,6 +225,8 @@ type Entry<'a> = (&'a Key, &'a Value);
 #[derive(Default)]
 struct Failed {
     pools: BTreeSet<PoolName>,
+    /// The clients of session affinity cannot be remembered.
+    lacks_clients: bool,
     error: Option<Error>,
 }
 
@@ -227,8 +242,22 @@ impl Failed {
 
     fn concerns(&self, value: &Value) -> bool {
         let Value::Frontend(frontend) = value else { return false };
-        frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
+        self.lacks_clients && has_affinity(value) || frontend.pools.iter().any(|(pool, _)| self.pools.contains(pool))
     }
+}
+
+fn has_affinity(value: &Value) -> bool {
+    matches!(value, Value::Frontend(frontend) if frontend.affinity > 0)
+}
+
+fn is_planned(frontend: &Key, plan: &Plan) -> bool {
+    let Key::Frontend(key) = frontend else { return false };
+    let (address, protocol) = match *key {
+        FrontendKey::Vip(address, protocol) => (FrontendAddress::Vip(address.ip(), address.port()), protocol),
+        FrontendKey::NodePort(_, port, protocol) => (FrontendAddress::NodePort(port), protocol),
+        FrontendKey::Address(address) => return plan.owns_address(address),
+    };
+    plan.claims.holder(frontend.family(), address, protocol).is_some()
 }
 
 fn whole_address(key: &Key) -> Option<IpAddr> {

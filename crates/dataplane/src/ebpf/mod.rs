@@ -9,14 +9,17 @@
 //! ```
 
 mod attached;
+mod clients;
 mod codec;
 mod counts;
+mod former;
 mod hooks;
 mod kernel;
 pub mod machine;
 mod mode;
 mod namespaces;
 mod objects;
+mod pins;
 mod places;
 mod redirect;
 mod render;

@@ -186,6 +186,10 @@ impl ActiveMode for ActiveEbpf {
         }
         self.reconciler.kernel_mut().rules.forget_counts(pairs)
     }
+
+    fn unaccelerated_frontends(&self) -> usize {
+        self.reconciler.kernel().unaccelerated()
+    }
 }
 
 /// The kernel for reading alone: nothing is created.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use portolan_kernel::bpf::{SocketIterator, network_namespace_cookie};
 use portolan_kernel::enter_network_namespace;
 
-use super::hooks::{Maps, failure};
+use super::hooks::Maps;
+use super::pins::failure;
 use super::redirect;
 use crate::Error;
 

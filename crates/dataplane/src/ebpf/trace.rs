@@ -49,12 +49,21 @@ pub(super) fn trace(
             trace
         }
         Some(Fate::Forward(candidates)) => forwarded(packet, candidates, steps, by_rules),
-        Some(fate) => ended(steps, fate),
+        Some(fate) => {
+            let refused_by = matches!(fate, Fate::Refuse(_)).then(|| refusal_error(packet));
+            Trace { refused_by, ..ended(steps, fate) }
+        }
     }
 }
 
+/// A hook refuses the system call itself.
+fn refusal_error(packet: &Packet) -> String {
+    let call = if is_message(packet) { "sendmsg(2)" } else { "connect(2)" };
+    format!("{call} fails with ECONNREFUSED")
+}
+
 fn ended(steps: Vec<Step>, fate: Fate) -> Trace {
-    Trace { steps, fate, service: None, notes: Vec::new() }
+    Trace { steps, fate, service: None, refused_by: None, notes: Vec::new() }
 }
 
 /// The packet has the endpoint as its destination from the start. Rules of other programs may still stop it.
@@ -88,12 +97,16 @@ fn run(objects: &Objects<Ebpf>, node: &NodePlan, packet: &Packet) -> Result<Vec<
 }
 
 /// Connected sockets of UDP are passed on, so that the unconnected ones are of interest.
+fn is_message(packet: &Packet) -> bool {
+    packet.protocol == Protocol::Udp
+}
+
 fn program(packet: &Packet) -> &'static str {
-    match (packet.protocol, Family::of(packet.destination)) {
-        (Protocol::Udp, Family::V4) => "sendmsg4",
-        (Protocol::Udp, Family::V6) => "sendmsg6",
-        (_, Family::V4) => "connect4",
-        (_, Family::V6) => "connect6",
+    match (is_message(packet), Family::of(packet.destination)) {
+        (true, Family::V4) => "sendmsg4",
+        (true, Family::V6) => "sendmsg6",
+        (false, Family::V4) => "connect4",
+        (false, Family::V6) => "connect6",
     }
 }
 

@@ -11,8 +11,9 @@ pub(super) struct HookWatch {
     table: Box<dyn WatchForeignChanges>,
     place: HookPlace,
     attached: Attached,
-    /// What was found when a change was reported: it is reported once.
-    reported: Option<Vec<(String, u32)>>,
+    /// How often the hooks were attached, and what was found, when a change was reported: it is reported once until they are
+    /// attached again.
+    reported: Option<(u64, Vec<(String, u32)>)>,
 }
 
 impl HookWatch {
@@ -22,11 +23,12 @@ impl HookWatch {
 
     /// A program that is missing, or that another one has replaced.
     fn look(&mut self) -> Option<ForeignChange> {
+        self.attached.lost(&link_programs(&self.place))?;
+        // This process may have attached the programs between the two.
         let found = link_programs(&self.place);
-        let lost = self.attached.lost(&found)?;
-        let is_new = self.reported.as_ref() != Some(&found);
-        self.reported = Some(found);
-        is_new.then(|| ForeignChange::from(format!("another process detached the hook {lost}")))
+        let (lost, times) = self.attached.lost(&found)?;
+        let reported = self.reported.replace((times, found));
+        (reported != self.reported).then(|| ForeignChange::from(format!("another process detached the hook {lost}")))
     }
 }
 

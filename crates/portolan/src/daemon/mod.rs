@@ -301,6 +301,7 @@ impl Daemon {
         self.follow_loopback(false);
         let outcome = self.engine.sync(&self.plan, trust);
         self.observers.note_rules(self.engine.mode.rule_tally());
+        self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);

@@ -1,6 +1,7 @@
 //! The real program on the lab's node, from start to end.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod affinity;
 mod balancing;
 mod changes;
 mod churn;
@@ -15,6 +16,7 @@ mod files;
 mod flows;
 mod foreign;
 mod iptables;
+mod layouts;
 mod life;
 mod loopback;
 mod names;

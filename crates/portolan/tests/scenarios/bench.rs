@@ -35,7 +35,8 @@ impl Bench {
 
     fn remove_services(&mut self, mut plan: Plan) -> Result<(), String> {
         plan.services = Default::default();
-        program(&self.lab, &mut *self.active, &plan).map_err(|error| format!("without Services: {error}"))?;
+        program(&self.lab, self.tested, &mut *self.active, &plan)
+            .map_err(|error| format!("without Services: {error}"))?;
         self.lab.reset().map_err(|error| error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 use portolan_dataplane::Trust;
 use portolan_dataplane::mode::ActiveMode;
 use portolan_plan::Plan;
-use portolan_testkit::{Lab, PacketLine, Protocol, Scenario, topology};
+use portolan_testkit::{Lab, PacketLine, Protocol, Scenario};
 
 use crate::mode::Tested;
 
@@ -16,7 +16,7 @@ pub(crate) fn check_steps(
 ) -> Result<Plan, String> {
     let plans = tested.plans(scenario, 1);
     for (number, (step, plan)) in (1..).zip(scenario.steps.iter().zip(&plans)) {
-        program(lab, active, plan).map_err(|error| format!("step {number}: {error}"))?;
+        program(lab, tested, active, plan).map_err(|error| format!("step {number}: {error}"))?;
         let packets: Vec<PacketLine> = step.packets.iter().map(|line| tested.adapted(line)).collect();
         let packets = sendable(lab, scenario, &packets);
         lab.verify_all(&packets).map_err(|error| format!("step {number}: {error}"))?;
@@ -25,9 +25,8 @@ pub(crate) fn check_steps(
 }
 
 /// Syncs, and compares the kernel with the plan.
-pub(crate) fn program(lab: &Lab, active: &mut dyn ActiveMode, plan: &Plan) -> Result<(), String> {
-    let node = lab.host(topology::NODE);
-    let difference = node.run(|| active.sync(plan, Trust::Memory).and_then(|_| active.verify(plan)));
+pub(crate) fn program(lab: &Lab, tested: Tested, active: &mut dyn ActiveMode, plan: &Plan) -> Result<(), String> {
+    let difference = tested.run(lab, || active.sync(plan, Trust::Memory).and_then(|_| active.verify(plan)));
     let difference = difference.map_err(|error| error.to_string())?;
     if difference.is_empty() { Ok(()) } else { Err(format!("the kernel differs:\n{}", difference.text)) }
 }

@@ -4,12 +4,15 @@ use portolan_dataplane::mode::{ActiveMode, Mode, ModeView, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
 use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
 use portolan_plan::Plan;
-use portolan_testkit::{Expected, Lab, PacketLine, Protocol, Scenario, topology};
+use portolan_testkit::{CapabilitySet, Expected, Lab, PacketLine, Protocol, Scenario, topology};
 
 use crate::support::{Session, facts};
 
 /// The cgroup that hooks are attached to.
 const CGROUP_OPTION: &str = "ebpf-cgroup";
+
+pub(crate) const HOOK_CAPABILITIES: CapabilitySet =
+    CapabilitySet::BPF.union(CapabilitySet::NET_ADMIN).union(CapabilitySet::PERFMON);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Tested {
@@ -85,7 +88,18 @@ impl Tested {
         if let Some(cgroup) = lab.cgroup() {
             settings.options.set(CGROUP_OPTION, OptionValue::Text(cgroup.display().to_string()));
         }
-        lab.host(topology::NODE).run(|| self.mode.open(&settings)).map_err(|error| error.to_string())
+        if self.has_hooks() {
+            // Mounts the file system of pins where it is missing, which needs more capabilities than the mode itself.
+            self.mode.missing().map_or(Ok(()), Err)?;
+        }
+        self.run(lab, || self.mode.open(&settings)).map_err(|error| error.to_string())
+    }
+
+    /// Runs the closure on the lab's node. The lab needs all capabilities; hooks need three, and nothing shows that as well as
+    /// all scenarios.
+    pub(crate) fn run<T: Send>(self, lab: &Lab, job: impl FnOnce() -> T + Send) -> T {
+        let node = lab.host(topology::NODE);
+        if self.has_hooks() { node.run_with(HOOK_CAPABILITIES, job) } else { node.run(job) }
     }
 
     /// A scenario's line in this mode: the fate for the mode, or the one for all modes. Past the hooks it is that of the rules.

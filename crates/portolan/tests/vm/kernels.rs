@@ -4,9 +4,10 @@
 use std::fs;
 
 use portolan_dataplane::tables::Variant;
+use portolan_testkit::{CapabilitySet, Lab, topology};
 
 use crate::bench::check_on_bench;
-use crate::mode::{self, Tested};
+use crate::mode::{self, HOOK_CAPABILITIES, Tested};
 use crate::support::{failures, scenarios};
 
 /// One line for each mode, then all failures.
@@ -22,6 +23,22 @@ fn every_mode_sends_every_packet_as_written() {
         all.extend(failed.into_iter().map(|failure| format!("{name}: {failure}")));
     }
     assert!(all.is_empty(), "{} fail:\n\n{}", all.len(), all.join("\n\n"));
+}
+
+/// The scenarios of a mode with hooks run with three capabilities. With one less, the machine lacks something for it.
+///
+/// The VM's kernel has no mitigations of speculation, so that its verifier does not need CAP_PERFMON.
+#[test]
+fn hooks_need_their_capabilities() {
+    let lab = Lab::new().expect("the VM has all that a lab needs");
+    for tested in mode::all().filter(|tested| tested.has_hooks()) {
+        let missing = |kept| lab.host(topology::NODE).run_with(kept, || tested.mode.missing());
+        assert_eq!(missing(HOOK_CAPABILITIES), None);
+        for needed in [CapabilitySet::BPF, CapabilitySet::NET_ADMIN] {
+            let missing = missing(HOOK_CAPABILITIES.difference(needed)).unwrap_or_default();
+            assert!(missing.contains("needs the capabilities"), "without {needed:?}: {missing}");
+        }
+    }
 }
 
 /// Modes with iptables rules come in both variants of the tables. A mode whose rules do not depend on the variant comes once.

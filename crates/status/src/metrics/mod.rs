@@ -151,6 +151,11 @@ impl Metrics {
         self.rules.set_failures(family, whole, partial);
     }
 
+    /// The number of frontends that have no room in a map of the kernel, after a sync.
+    pub fn unaccelerated_frontends(&self, count: usize) {
+        self.own.unaccelerated.set(&[], count as f64);
+    }
+
     pub(crate) fn sync_failed(&self) {
         each_family(|family| self.kube_proxy.sync_failures.add(&[family], 1.0));
     }

@@ -20,6 +20,7 @@ pub(crate) struct OwnMetrics {
     pub(crate) services: Metric,
     pub(crate) service_ports: Metric,
     pub(crate) endpoints: Metric,
+    pub(crate) unaccelerated: Metric,
     pub(crate) health_check_ports: Metric,
     pub(crate) watch_connected: Metric,
     pub(crate) watch_reconnects: Metric,
@@ -95,6 +96,12 @@ impl OwnMetrics {
                 "Service ports with rules, counted per family.",
             ),
             endpoints: add("portolan_endpoints", Kind::Gauge, &["ip_family"], "Endpoints in all EndpointSlices."),
+            unaccelerated: add(
+                "portolan_unaccelerated_frontends",
+                Kind::Gauge,
+                &[],
+                "Frontends without room in the maps of the socket hooks, so that the rules serve them.",
+            ),
             health_check_ports: add(
                 "portolan_health_check_ports",
                 Kind::Gauge,

@@ -9,7 +9,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread;
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, set_capabilities,
+};
 use socket2::{Domain, Socket, Type};
 
 use super::cgroup::Cgroup;
@@ -62,6 +64,15 @@ impl Host {
                 job()
             });
             worker.join().unwrap_or_else(|panic| panic::resume_unwind(panic))
+        })
+    }
+
+    /// The same with these capabilities alone. They belong to a thread, so that the lab keeps its own.
+    pub fn run_with<T: Send>(&self, kept: CapabilitySet, job: impl FnOnce() -> T + Send) -> T {
+        let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+        self.run(|| {
+            set_capabilities(None, sets).unwrap_or_else(|error| panic!("cannot give up capabilities: {error}"));
+            job()
         })
     }
 
