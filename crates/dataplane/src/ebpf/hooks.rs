@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use portolan_kernel::bpf::{
     Cgroup, END_UDP, Link, Loader, Map, MapDefinition, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
-    is_bpf_file_system, mount_bpf_file_system, network_namespace_cookie,
+    network_namespace_cookie,
 };
 
 use super::attached::Attached;
 use super::objects::MapName;
-use super::pins::{LINKS, create_folder, failure, io_failure, remove_folder, remove_pin, replace_pin};
+use super::pins::{
+    CGROUP, LINKS, create_folder, failure, io_failure, mount_if_missing, nodes, remove_abandoned, remove_pin,
+    replace_pin,
+};
 use super::{clients, former};
 use crate::Error;
 
-const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
-const FOLDER: &str = "portolan";
-const CGROUP: &str = "cgroup";
 const END_PROGRAM: &str = "end_udp";
 
 /// Where the hooks of this node are.
@@ -50,7 +50,7 @@ impl HookPlace {
     }
 
     pub(super) fn folder(&self) -> PathBuf {
-        Path::new(BPF_FILE_SYSTEM).join(FOLDER).join(format!("{:x}", self.namespace))
+        nodes().join(format!("{:x}", self.namespace))
     }
 
     /// Where systemd keeps all processes in cgroups below the root, the tasks of the root are those of the kernel. Its sockets,
@@ -59,13 +59,10 @@ impl HookPlace {
         ["init.scope", "system.slice"].iter().any(|unit| self.cgroup.join(unit).is_dir())
     }
 
-    /// The cgroup may be another one than before. One that does not exist is not noted: it would look abandoned.
+    /// The cgroup may be another one than before.
     fn note_cgroup(&self) -> Result<(), Error> {
         let path = self.folder().join(CGROUP);
         remove_pin(&path)?;
-        if !self.cgroup.exists() {
-            return Ok(());
-        }
         symlink(&self.cgroup, &path).map_err(|error| io_failure("creating", &path, error))
     }
 
@@ -180,6 +177,7 @@ impl Hooks {
             self.programs = self.load()?;
         }
         let cgroup = Cgroup::open(&self.place.cgroup)?;
+        self.pin_again()?;
         for (name, loaded) in &self.programs {
             let path = self.place.links().join(name);
             match Link::open(&path)?.filter(|link| is_at(link, &cgroup)) {
@@ -196,6 +194,21 @@ impl Hooks {
         let is_own = |link: &str| self.programs.contains_key(link);
         former::remove(&self.place.folder(), &maps, is_own).unwrap_or_else(|error| tracing::warn!("{error}"));
         Ok(())
+    }
+
+    /// While the cgroup did not exist, the pins looked abandoned, and the daemon of another node may have removed them.
+    fn pin_again(&self) -> Result<(), Error> {
+        let folder = self.place.maps(layout(&self.object));
+        if folder.exists() {
+            return Ok(());
+        }
+        create_folder(&folder)?;
+        create_folder(&self.place.links())?;
+        self.place.note_cgroup()?;
+        self.object.maps.iter().filter_map(|it| Some((&it.name, self.used(&it.name)?))).try_for_each(|(name, map)| {
+            map.pin(&folder.join(name))?;
+            Ok(())
+        })
     }
 
     /// Whether every program of this process is attached. False before the first [`Hooks::attach`].
@@ -315,65 +328,4 @@ pub(super) fn link_programs(place: &HookPlace) -> Vec<(String, u32)> {
 
 fn is_at(link: &Link, cgroup: &Cgroup) -> bool {
     link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup == cgroup.id()))
-}
-
-/// So that pins can be created.
-pub(super) fn prepare_pins() -> Result<(), Error> {
-    mount_if_missing()?;
-    create_folder(&Path::new(BPF_FILE_SYSTEM).join(FOLDER))
-}
-
-/// systemd mounts it on most machines.
-fn mount_if_missing() -> Result<(), Error> {
-    let folder = Path::new(BPF_FILE_SYSTEM);
-    if is_bpf_file_system(folder)? {
-        return Ok(());
-    }
-    mount_bpf_file_system(folder)?;
-    tracing::info!("mounted a bpf file system at {BPF_FILE_SYSTEM}");
-    Ok(())
-}
-
-/// Nodes in containers, such as those of kind, may end without a cleanup. Their cgroup goes with them, but not their pins.
-fn remove_abandoned() {
-    let nodes = fs::read_dir(Path::new(BPF_FILE_SYSTEM).join(FOLDER));
-    for node in nodes.into_iter().flatten().flatten() {
-        let is_abandoned = fs::read_link(node.path().join(CGROUP)).is_ok_and(|cgroup| !cgroup.exists());
-        if is_abandoned
-            && !has_attached(&node.path())
-            && let Err(error) = remove_hooks(&node.path())
-        {
-            tracing::warn!("{error}");
-        }
-    }
-}
-
-/// The path of a cgroup may be that of another mount namespace; the kernel knows whether it still exists.
-fn has_attached(folder: &Path) -> bool {
-    let links = fs::read_dir(folder.join(LINKS)).into_iter().flatten().flatten();
-    let mut links = links.filter_map(|entry| Link::open(&entry.path()).ok()?);
-    links.any(|link| link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup != 0)))
-}
-
-/// Detaches the hooks and removes everything pinned. Returns false if there is nothing.
-pub(super) fn remove(place: &HookPlace) -> Result<bool, Error> {
-    let folder = place.folder();
-    if !folder.exists() {
-        return Ok(false);
-    }
-    remove_hooks(&folder).map(|()| true)
-}
-
-fn remove_hooks(folder: &Path) -> Result<(), Error> {
-    let links = folder.join(LINKS);
-    // Links first: from then on the rules decide alone. The kernel may keep a link for a moment after its pin is removed.
-    for entry in fs::read_dir(&links).into_iter().flatten().flatten() {
-        Link::open(&entry.path())?.map(|link| link.detach()).transpose()?;
-    }
-    remove_folder(&links)?;
-    remove_pin(&folder.join(CGROUP))?;
-    for entry in fs::read_dir(folder).map_err(|error| io_failure("reading", folder, error))?.flatten() {
-        remove_folder(&entry.path())?;
-    }
-    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
 }

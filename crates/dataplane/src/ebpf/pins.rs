@@ -1,14 +1,74 @@
-//! The files of pinned maps and links.
+//! The files of pinned maps and links, of this node and of nodes that are gone.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use portolan_kernel::bpf::Map;
+use portolan_kernel::bpf::{Link, Map, is_bpf_file_system, mount_bpf_file_system};
 
 use crate::Error;
 
-/// The folder of links, in that of a node.
+const BPF_FILE_SYSTEM: &str = "/sys/fs/bpf";
+const FOLDER: &str = "portolan";
+/// In the folder of a node: the symbolic link to its cgroup, and the folder of links.
+pub(super) const CGROUP: &str = "cgroup";
 pub(super) const LINKS: &str = "links";
+
+/// The folder with a folder for each node.
+pub(super) fn nodes() -> PathBuf {
+    Path::new(BPF_FILE_SYSTEM).join(FOLDER)
+}
+
+/// So that pins can be created.
+pub(super) fn prepare_pins() -> Result<(), Error> {
+    mount_if_missing()?;
+    create_folder(&nodes())
+}
+
+/// systemd mounts it on most machines.
+pub(super) fn mount_if_missing() -> Result<(), Error> {
+    let folder = Path::new(BPF_FILE_SYSTEM);
+    if is_bpf_file_system(folder)? {
+        return Ok(());
+    }
+    mount_bpf_file_system(folder)?;
+    tracing::info!("mounted a bpf file system at {BPF_FILE_SYSTEM}");
+    Ok(())
+}
+
+/// Nodes in containers, such as those of kind, may end without a cleanup. Their cgroup goes with them, but not their pins.
+pub(super) fn remove_abandoned() {
+    for node in fs::read_dir(nodes()).into_iter().flatten().flatten() {
+        let is_abandoned = fs::read_link(node.path().join(CGROUP)).is_ok_and(|cgroup| !cgroup.exists());
+        if is_abandoned
+            && !has_attached(&node.path())
+            && let Err(error) = remove_hooks(&node.path())
+        {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+/// The path of a cgroup may be that of another mount namespace; the kernel knows whether it still exists.
+fn has_attached(folder: &Path) -> bool {
+    let links = fs::read_dir(folder.join(LINKS)).into_iter().flatten().flatten();
+    let mut links = links.filter_map(|entry| Link::open(&entry.path()).ok()?);
+    links.any(|link| link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup != 0)))
+}
+
+/// Detaches the hooks of a node and removes everything pinned.
+pub(super) fn remove_hooks(folder: &Path) -> Result<(), Error> {
+    let links = folder.join(LINKS);
+    // Links first: from then on the rules decide alone. The kernel may keep a link for a moment after its pin is removed.
+    for entry in fs::read_dir(&links).into_iter().flatten().flatten() {
+        Link::open(&entry.path())?.map(|link| link.detach()).transpose()?;
+    }
+    remove_folder(&links)?;
+    remove_pin(&folder.join(CGROUP))?;
+    for entry in fs::read_dir(folder).map_err(|error| io_failure("reading", folder, error))?.flatten() {
+        remove_folder(&entry.path())?;
+    }
+    fs::remove_dir(folder).map_err(|error| io_failure("removing", folder, error))
+}
 
 pub(super) fn replace_pin(map: &Map, path: &Path) -> Result<(), Error> {
     remove_pin(path)?;

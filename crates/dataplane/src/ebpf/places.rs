@@ -5,7 +5,8 @@ use std::fmt;
 use portolan_model::Family;
 
 use super::NAME;
-use super::hooks::{HookPlace, remove};
+use super::hooks::HookPlace;
+use super::pins::remove_hooks;
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 
 /// The folder of pinned maps and links of this network namespace.
@@ -44,9 +45,8 @@ impl Place for HookFolder {
 
     fn remove(&self, _: Option<&Owned>, _: Connections, report: &mut Report) -> Outcome<()> {
         let Some(place) = self.place() else { return Ok(()) };
-        if remove(&place).map_err(|error| RemovalError::new(format!("removing {self}"), error))? {
-            report.removed.push(self.to_string());
-        }
+        remove_hooks(&place.folder()).map_err(|error| RemovalError::new(format!("removing {self}"), error))?;
+        report.removed.push(self.to_string());
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::io;
 use portolan_kernel::Error as KernelError;
 use portolan_kernel::bpf::{Loader, Map, find_cgroup2, network_namespace_cookie};
 
-use super::hooks::{constants, object, prepare_pins};
+use super::hooks::{constants, object};
+use super::pins::prepare_pins;
 use crate::Error;
 use crate::requirements::Feature;
 

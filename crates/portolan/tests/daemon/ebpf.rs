@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use portolan_kernel::bpf::Map;
+use portolan_kernel::bpf::{Map, network_namespace_cookie};
 use portolan_testkit::Protocol;
 
 use crate::node::{Node, WEB, WEB_IP, udp_service, web};
@@ -269,6 +269,14 @@ fn hooks_that_cannot_be_attached_cost_no_service() {
     until("the log has the reason", || node.log().contains("the rules serve without hooks: opening the cgroup /none"));
     daemon.kill().unwrap();
     daemon.wait().unwrap();
+    let _other = running();
+    assert!(!folder_of(&node).exists(), "the daemon of another node removes the maps");
+}
+
+/// The folder of the pins of this node, named after the cookie of its network namespace.
+fn folder_of(node: &Node) -> PathBuf {
+    let cookie = node.lab.host("node-a").run(network_namespace_cookie).unwrap();
+    PathBuf::from(format!("{PINS}/{cookie:x}"))
 }
 
 /// Some programs load without it, and others do not.
