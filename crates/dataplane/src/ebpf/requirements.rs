@@ -5,6 +5,7 @@ use std::io;
 use portolan_kernel::Error as KernelError;
 use portolan_kernel::bpf::{Loader, Map, find_cgroup2, network_namespace_cookie};
 
+use super::clients::at_first;
 use super::hooks::{constants, object};
 use super::pins::prepare_pins;
 use crate::Error;
@@ -50,7 +51,7 @@ fn clause(error: &Error) -> String {
 /// Loads all programs.
 fn trial() -> Result<(), Error> {
     let object = object()?;
-    let maps = object.maps.iter().map(|it| Ok((it.name.clone(), Map::create(it)?)));
+    let maps = object.maps.iter().map(|it| Ok((it.name.clone(), Map::create(&at_first(it))?)));
     let maps = maps.collect::<Result<std::collections::BTreeMap<_, _>, Error>>()?;
     let rodata = Map::frozen("constants", &constants(&object, network_namespace_cookie()?, false, &[])?)?;
     let loader = Loader::new(&object, |name| maps.get(name), Some(&rodata))?;
