@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-// Counts connections, refusals and bytes, with one value for each CPU.
+// Counts connections, refusals and bytes. Connections and bytes have one value for all CPUs: a value for each would take
+// hundreds of megabytes on large machines, and another access to memory for each connection.
 
 // struct bpf_sock_ops, as far as it is used.
 struct socket_operation {

@@ -27,7 +27,7 @@ struct map_definition SEC("maps") namespaces = { MAP_HASH, sizeof(u64), sizeof(u
 struct map_definition SEC("maps") clients = { MAP_LRU_HASH, sizeof(struct client_key), sizeof(struct client), 65536, 0 };
 struct map_definition SEC("maps") connections = CONNECTIONS;
 struct map_definition SEC("maps") exchanges = { MAP_SK_STORAGE, sizeof(u32), sizeof(struct exchanges), 0, NO_PREALLOC };
-struct map_definition SEC("maps") traffic = { MAP_PERCPU_HASH, sizeof(struct traffic_key), sizeof(struct traffic), 262144, NO_PREALLOC };
+struct map_definition SEC("maps") traffic = { MAP_HASH, sizeof(struct traffic_key), sizeof(struct traffic), 262144, NO_PREALLOC };
 struct map_definition SEC("maps") refusals = { MAP_PERCPU_HASH, sizeof(u64), sizeof(u64), 16384, NO_PREALLOC };
 
 // Set by the loader. The verifier removes the branches that a constant excludes.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use portolan_kernel::bpf::map::kind;
 use portolan_kernel::bpf::{Link, Map, MapDefinition};
 
 use super::clients;
+use super::objects::MapName;
 use super::pins::{LINKS, remove_folder, remove_pin};
 use crate::Error;
 
@@ -16,7 +16,7 @@ pub(super) const MAPS: &str = "maps-";
 /// A map that programs alone write, such as the translations of open sockets, has entries that no sync can write again. It is
 /// used further where its entries have the same layout.
 pub(super) fn adopt(node: &Path, current: &Path, definition: &MapDefinition) -> Result<Option<Map>, Error> {
-    if !matches!(definition.kind, kind::SK_STORAGE | kind::LRU_HASH | kind::PERCPU_HASH) {
+    if MapName::ALL.iter().any(|written| written.name() == definition.name) {
         return Ok(None);
     }
     for folder in other_folders(node, current) {

@@ -11,6 +11,8 @@ use portolan_dataplane::{ModeSettings, OptionValue, Trust, modes};
 use portolan_model::Snapshot;
 use portolan_plan::{DetectLocal, Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Protocol, topology};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::table::{microseconds, percentile};
@@ -125,11 +127,16 @@ fn median(mut times: Vec<Duration>) -> Duration {
     percentile(&times, 0.5)
 }
 
+/// The time of connect(2) alone. The server's line is read after it, so that its queue of connections never fills up.
 fn connect(address: SocketAddr) -> Duration {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket can be opened");
     let start = Instant::now();
-    let connection = TcpStream::connect_timeout(&address, TIMEOUT).expect("the pod answers");
+    rustix::net::connect(&socket, &address).expect("the pod answers");
     let elapsed = start.elapsed();
-    drop(connection);
+    let mut connection = TcpStream::from(socket);
+    connection.read_exact(&mut [0]).expect("the server's line");
+    // Reset, so that no port stays in TIME_WAIT: the search for a free one would be measured, too.
+    set_socket_linger(&connection, Some(Duration::ZERO)).expect("an option of sockets");
     elapsed
 }
 
