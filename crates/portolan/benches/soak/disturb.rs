@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, SERVICES};
 
 /// Five percent of the Services a minute.
 const CHURN: Duration = Duration::from_millis(60_000 * 20 / SERVICES as u64);
-const RESTART: Duration = Duration::from_secs(150);
+const RESTART: Duration = Duration::from_secs(400);
 const MODE: Duration = Duration::from_secs(210);
 const OUTAGE: Duration = Duration::from_secs(330);
 const OUTAGE_LASTS: Duration = Duration::from_secs(20);
@@ -89,6 +89,10 @@ impl<'a> Disturbances<'a> {
     /// Every other time, the daemon is restarted meanwhile: the rules must stay without it.
     fn cut_api_server(&mut self) {
         let cluster = self.cluster;
+        // A daemon that was just restarted has synchronized before.
+        while cluster.daemon.verify().is_err() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let mut stage = cluster.stage();
         stage.control_plane.kill_api_server();
         std::thread::sleep(OUTAGE_LASTS / 2);

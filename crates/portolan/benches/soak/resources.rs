@@ -16,6 +16,7 @@ pub(crate) struct Resources(Mutex<Vec<Sample>>);
 
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
+    process: u32,
     minutes: f64,
     pub(crate) kilobytes: f64,
     pub(crate) descriptors: f64,
@@ -41,15 +42,18 @@ fn sample(process: u32, elapsed: Duration) -> Option<Sample> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes = line.trim().trim_end_matches(" kB").parse().ok()?;
     let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as f64;
-    Some(Sample { minutes: elapsed.as_secs_f64() / 60.0, kilobytes, descriptors })
+    Some(Sample { process, minutes: elapsed.as_secs_f64() / 60.0, kilobytes, descriptors })
 }
 
-/// By least squares: how much a quantity grows in an hour.
+/// By least squares: how much a quantity of one process grows in an hour. Each process has its own beginning, so that restarts
+/// neither hide a leak nor look like one.
 pub(crate) fn slope_per_hour(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> f64 {
-    let count = samples.len() as f64;
-    let mean = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
-    let (time, value) = (mean(&|it| it.minutes), mean(&|it| of(it)));
-    let covariance: f64 = samples.iter().map(|it| (it.minutes - time) * (of(it) - value)).sum();
-    let variance: f64 = samples.iter().map(|it| (it.minutes - time).powi(2)).sum();
+    let (mut covariance, mut variance) = (0.0, 0.0);
+    for process in samples.chunk_by(|one, next| one.process == next.process) {
+        let mean = |of: &dyn Fn(&Sample) -> f64| process.iter().map(of).sum::<f64>() / process.len() as f64;
+        let (time, value) = (mean(&|it| it.minutes), mean(&|it| of(it)));
+        covariance += process.iter().map(|it| (it.minutes - time) * (of(it) - value)).sum::<f64>();
+        variance += process.iter().map(|it| (it.minutes - time).powi(2)).sum::<f64>();
+    }
     if variance == 0.0 { 0.0 } else { 60.0 * covariance / variance }
 }
