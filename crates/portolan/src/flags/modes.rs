@@ -21,7 +21,7 @@ fn argument(flag: &'static ModeFlag) -> Arg {
             argument.num_args(0..=1).require_equals(true).default_missing_value("true")
         }
         FlagKind::Duration => argument.value_name("TIME").value_parser(parse_duration),
-        FlagKind::Path => argument.value_name("PATH").hide_default_value(true),
+        FlagKind::Path => argument.value_name("PATH").hide_default_value(flag.default.is_empty()),
     }
 }
 
