@@ -9,7 +9,7 @@ use super::services::service;
 use super::snapshot::World;
 use crate::endpoints::mirror;
 use crate::endpoints::pods::{self, Context, PodIndex};
-use crate::object::{Distribution, Kind, Object, ObjectId, Pod, ServiceObject, SliceObject};
+use crate::object::{Kind, Object, ObjectId, Pod, ServiceObject, SliceObject};
 use crate::store::Store;
 
 impl World {
@@ -155,24 +155,20 @@ fn of_changed_pods(store: &Store, touched: &[ObjectId]) -> Vec<ServiceName> {
     let pods = touched.iter().filter(|id| id.kind == Kind::Pod);
     let namespaces: BTreeSet<&str> = pods.map(|id| &*id.namespace).collect();
     let services = namespaces.into_iter().flat_map(|namespace| store.of_kind(Kind::Service, Some(namespace)));
-    services.filter(|(_, object)| selects(object, |_| true)).map(|(id, _)| id.service_name()).collect()
+    services.filter(|(_, object)| selects(object)).map(|(id, _)| id.service_name()).collect()
 }
 
-/// The zone of a node affects the Services whose endpoints have hints.
+/// The zone of a node is that of its Pods, and affects every Service that selects Pods.
 fn of_changed_nodes(store: &Store, touched: &[ObjectId]) -> Vec<ServiceName> {
     if !touched.iter().any(|id| id.kind == Kind::Node) {
         return Vec::new();
     }
-    let hinted = |distribution| distribution != Distribution::Anywhere;
-    let services = store.of_kind(Kind::Service, None).filter(|(_, object)| selects(object, hinted));
+    let services = store.of_kind(Kind::Service, None).filter(|(_, object)| selects(object));
     services.map(|(id, _)| id.service_name()).collect()
 }
 
-fn selects(object: &Object, wanted: impl Fn(Distribution) -> bool) -> bool {
-    match object {
-        Object::Service(service) => service.selection.as_ref().is_some_and(|selection| wanted(selection.distribution)),
-        _ => false,
-    }
+fn selects(object: &Object) -> bool {
+    matches!(object, Object::Service(service) if service.selection.is_some())
 }
 
 /// A slice and the Service that it belongs to.

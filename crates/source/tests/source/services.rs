@@ -72,6 +72,14 @@ fn a_malformed_weight_is_reported_and_the_default_counts() {
 }
 
 #[test]
+fn a_pod_has_the_weight_of_its_annotation() {
+    let text = "kind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n---\n\
+        kind: Pod\nmetadata: {name: web-1, labels: {app: web}, annotations: {portolan.dev/weight: '30'}}\n\
+        status: {podIP: 10.244.1.2}";
+    assert_eq!(slices(&good(text), "web")[0].endpoints[0].weight.number(), 30);
+}
+
+#[test]
 fn weights_of_places_are_names_with_numbers() {
     let text = |value: &str| {
         let metadata = format!("metadata: {{name: web, annotations: {{portolan.dev/zone-weights: {value:?}}}}}");
