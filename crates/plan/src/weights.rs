@@ -1,7 +1,9 @@
 //! From weights to the slots of a pool. Every slot gets the same share of new connections, in every mode, so that an endpoint
 //! with a greater weight has more of them.
 
-use portolan_model::{PlaceWeights, SliceEndpoint};
+use std::sync::Arc;
+
+use portolan_model::{PlaceWeights, SliceEndpoint, Weight};
 
 use crate::service::Endpoint;
 
@@ -12,12 +14,13 @@ const MOST_SLOTS: u64 = 16_384;
 
 /// The weight of an endpoint, multiplied by those of its node and zone.
 pub(crate) fn weight(endpoint: &SliceEndpoint, places: Option<&PlaceWeights>) -> u64 {
-    let of = |known: &[(std::sync::Arc<str>, portolan_model::Weight)], name: &Option<std::sync::Arc<str>>| {
-        let known = name.as_ref().and_then(|name| known.iter().find(|(known, _)| known == name));
-        u64::from(known.map(|(_, weight)| *weight).unwrap_or_default().number())
-    };
     let own = u64::from(endpoint.weight.number());
-    places.map_or(own, |places| own * of(&places.nodes, &endpoint.node) * of(&places.zones, &endpoint.zone))
+    places.map_or(own, |it| own * of_place(&it.nodes, &endpoint.node) * of_place(&it.zones, &endpoint.zone))
+}
+
+fn of_place(known: &[(Arc<str>, Weight)], place: &Option<Arc<str>>) -> u64 {
+    let found = place.as_ref().and_then(|place| known.iter().find(|(name, _)| name == place));
+    u64::from(found.map(|(_, weight)| *weight).unwrap_or_default().number())
 }
 
 /// Each endpoint as often as its weight demands. Weights are not zero.

@@ -72,6 +72,18 @@ fn a_malformed_weight_is_reported_and_the_default_counts() {
 }
 
 #[test]
+fn a_malformed_zone_costs_no_endpoint() {
+    let text = format!(
+        "kind: EndpointSlice\nmetadata: {{name: web-1, labels: {{kubernetes.io/service-name: web}}}}\n\
+         addressType: IPv4\nports: [{{port: 80}}]\n\
+         endpoints: [{{addresses: [10.244.1.2], zone: zone-a}}, {{addresses: [10.244.1.3], zone: 'east 1;'}}]\n---\n{}",
+        web(&[])
+    );
+    let endpoints = slices(&good(&text), "web")[0].endpoints.clone();
+    assert_eq!(endpoints.iter().map(|it| it.zone.as_deref()).collect::<Vec<_>>(), [Some("zone-a"), None]);
+}
+
+#[test]
 fn a_pod_has_the_weight_of_its_annotation() {
     let text = "kind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n---\n\
         kind: Pod\nmetadata: {name: web-1, labels: {app: web}, annotations: {portolan.dev/weight: '30'}}\n\
