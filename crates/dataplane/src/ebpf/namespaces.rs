@@ -85,17 +85,30 @@ impl Visitor {
         self.note(self.node, false);
         self.check_entering();
         self.look();
+        self.forget_unknown();
         self.end_sockets();
         let mut looked = Instant::now();
         loop {
+            // Before requests: no rate of changes keeps new namespaces waiting.
+            if looked.elapsed() >= LOOK {
+                self.look();
+                looked = Instant::now();
+            }
             match requests.recv_timeout(LOOK.saturating_sub(looked.elapsed())) {
                 Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.look();
-                    looked = Instant::now();
-                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) => self.end_sockets_twice(requests),
             }
+        }
+    }
+
+    /// Entries of an earlier daemon: namespaces that are gone, and those that this daemon cannot enter.
+    fn forget_unknown(&self) {
+        let entries = self.maps.get(MAP).and_then(|map| map.entries().ok());
+        let known = |cookie: u64| cookie == self.node || self.known.values().any(|known| known.cookie == cookie);
+        for (key, _) in entries.iter().flat_map(|entries| entries.iter()) {
+            let cookie = key.first_chunk().copied().map(u64::from_ne_bytes);
+            cookie.filter(|cookie| !known(*cookie)).into_iter().for_each(|cookie| _ = forget(&self.maps, cookie));
         }
     }
 

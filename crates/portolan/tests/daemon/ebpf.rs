@@ -211,6 +211,24 @@ fn a_connected_socket_of_udp_is_translated_and_ended_when_its_endpoint_is_gone()
     until("the rules follow", || other.exchange(b"again").is_ok_and(|answer| answer.starts_with(b"pod-b1")));
 }
 
+/// An earlier daemon could end its sockets, and this one cannot.
+#[test]
+fn a_pod_whose_namespace_is_out_of_reach_after_a_restart_is_left_to_the_rules() {
+    let mut node = Node::new();
+    node.serve(&["10.244.1.2:8080"], Protocol::Udp);
+    node.write("dns.yaml", &dns(&["10.244.1.2"]));
+    let namespaces = with_namespace_of(&node, "pod-a3");
+    node.start_with(&[FLAGS[0], FLAGS[1], &namespaces]);
+    let is_hooked = |node: &Node| {
+        let socket = node.connect("pod-a3", DNS_NODE_PORT, Protocol::Udp);
+        socket.answer().seen_source.to_string() == POD_A3
+    };
+    until("the hook translates", || is_hooked(&node));
+    node.stop();
+    node.start_with(&[FLAGS[0], FLAGS[1], "--ebpf-netns-directory=/none"]);
+    until("the rules translate", || !is_hooked(&node));
+}
+
 /// A service mesh matches the addresses of Services inside the pod.
 #[test]
 fn a_pod_with_a_redirect_of_its_own_is_left_to_the_rules() {
