@@ -5,19 +5,23 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod balancing;
 mod changed;
 mod endpoint;
 mod name;
 mod node;
+mod observed;
 mod service;
 mod snapshot;
 mod weight;
 
 pub use address::{Family, Protocol};
+pub use balancing::{Algorithm, Balancing, HashOf, Malformed, Rebalance, RemovedConnections, duration, switch};
 pub use changed::note_changed;
 pub use endpoint::{Conditions, Hints, Slice, SliceEndpoint, SlicePort, Slices};
 pub use name::{ServiceName, ServicePortName};
 pub use node::Node;
+pub use observed::{Observation, Observed};
 pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
 pub use snapshot::Snapshot;
 pub use weight::{PlaceWeights, Weight};

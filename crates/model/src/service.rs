@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use std::sync::Arc;
 
-use crate::{PlaceWeights, Protocol, ServiceName};
+use crate::{Balancing, Protocol, ServiceName};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
@@ -24,7 +24,8 @@ pub struct Service {
     pub affinity_seconds: Option<u32>,
     /// How IPVS picks an endpoint, where the mode has a choice (annotation `portolan.io/scheduler`).
     pub scheduler: Option<Arc<str>>,
-    pub weights: Option<Box<PlaceWeights>>,
+    /// How its connections are balanced; `None` where the Service says nothing about it.
+    pub balancing: Option<Arc<Balancing>>,
     pub health_check_node_port: Option<u16>,
     /// What an ExternalName Service points to.
     pub external_name: Option<Arc<str>>,
@@ -45,7 +46,7 @@ impl Service {
             external_policy: TrafficPolicy::Cluster,
             affinity_seconds: None,
             scheduler: None,
-            weights: None,
+            balancing: None,
             health_check_node_port: None,
             external_name: None,
         }

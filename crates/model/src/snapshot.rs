@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 
-use crate::{Node, Service, ServiceName, Slices};
+use crate::{Node, Observed, Service, ServiceName, Slices};
 
 /// A value that is cheap to clone. Changing a Service replaces its `Arc` and leaves all others in place, so that
 /// readers find the changes without comparing the rest.
@@ -15,6 +15,8 @@ pub struct Snapshot {
     pub node: Arc<Node>,
     pub services: OrdMap<ServiceName, Arc<Service>>,
     pub slices: OrdMap<ServiceName, Arc<Slices>>,
+    /// What this node observed about endpoints of Services that want it to.
+    pub observed: OrdMap<ServiceName, Arc<Observed>>,
     /// The ranges that ClusterIPs come from.
     pub service_ranges: Arc<[IpNet]>,
     /// Services that another proxy serves: they have names, but get no rules.

@@ -8,5 +8,6 @@ pub(crate) fn changed_services(before: &Snapshot, after: &Snapshot) -> BTreeSet<
     let mut changed = BTreeSet::new();
     note_changed(&before.services, &after.services, &mut changed);
     note_changed(&before.slices, &after.slices, &mut changed);
+    note_changed(&before.observed, &after.observed, &mut changed);
     changed
 }

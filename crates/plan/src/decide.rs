@@ -19,7 +19,9 @@ pub(crate) fn decide(name: &ServiceName, facts: &Snapshot, node: &NodePlan, deci
     let slices = facts.slices.get(name).map_or(&none, |slices| slices);
     let families = service.cluster_ips.iter().map(|address| (Family::of(*address), *address));
     let ports = families.flat_map(|(family, address)| service.ports.iter().map(move |port| (family, address, port)));
-    decided.extend(ports.map(|(family, address, port)| decide_port(service, port, family, address, slices, node)));
+    let chooser =
+        Chooser { node, balancing: service.balancing.as_deref(), observed: facts.observed.get(name).map(|it| &**it) };
+    decided.extend(ports.map(|(family, address, port)| decide_port(service, port, family, address, slices, &chooser)));
     decided.len() - before
 }
 
@@ -29,11 +31,10 @@ fn decide_port(
     family: Family,
     cluster_ip: IpAddr,
     slices: &Slices,
-    node: &NodePlan,
+    chooser: &Chooser<'_>,
 ) -> ServicePlan {
-    let context = Context::new(service, port, family, node);
-    let chooser = Chooser { node, weights: service.weights.as_deref() };
-    let pools = Pools::choose(slices, port, family, context.wanted_pools(), &chooser);
+    let context = Context::new(service, port, family, chooser.node);
+    let pools = Pools::choose(slices, port, family, context.wanted_pools(), chooser);
     let name = ServicePortName { service: service.name.clone(), port: port.name.clone(), protocol: port.protocol };
     ServicePlan {
         key: PortKey { name: Arc::new(name), family },
@@ -43,6 +44,7 @@ fn decide_port(
         cluster: pools.cluster,
         local: pools.local,
         draining: pools.draining,
+        quarantined: pools.quarantined,
         affinity_seconds: service.affinity_seconds,
         scheduler: service.scheduler.clone(),
         health_check_port: health::port(service, family),

@@ -16,6 +16,7 @@ mod health;
 mod node;
 mod plan;
 mod pools;
+mod quarantine;
 mod service;
 mod topology;
 mod trace;

@@ -1,11 +1,12 @@
 //! Which endpoints of a Service port are usable, and by which traffic.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use portolan_model::{Family, PlaceWeights, ServicePort, SliceEndpoint, Slices};
+use portolan_model::{Balancing, Family, Observation, Observed, ServicePort, SliceEndpoint, Slices};
 
 use crate::node::NodePlan;
+use crate::quarantine;
 use crate::service::Endpoint;
 use crate::topology::Topology;
 use crate::weights;
@@ -16,6 +17,8 @@ pub(crate) struct Pools {
     pub(crate) local: Box<[Endpoint]>,
     /// Endpoints in neither pool that still serve: their existing flows are kept.
     pub(crate) draining: Box<[Endpoint]>,
+    /// Those of them that do not answer.
+    pub(crate) quarantined: Box<[Endpoint]>,
     /// Whether any endpoint in the cluster could serve, under either policy.
     pub(crate) any: bool,
 }
@@ -43,8 +46,11 @@ impl Pools {
         let local = if wanted.local { chooser.local_pool(&known) } else { Vec::new() };
         let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
         let in_a_pool = |endpoint: &Endpoint| is_in(&cluster, endpoint) || is_in(&local, endpoint);
-        let draining = pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
-        Self { draining, cluster: cluster.into(), local: local.into(), any }
+        let draining: Box<[Endpoint]> =
+            pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
+        let is_silent = |endpoint: &&Endpoint| chooser.observation(&endpoint.socket()).silent.is_some();
+        let quarantined = draining.iter().filter(is_silent).copied().collect();
+        Self { draining, quarantined, cluster: cluster.into(), local: local.into(), any }
     }
 }
 
@@ -75,7 +81,8 @@ fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -
 /// Chooses endpoints of one Service for one node.
 pub(crate) struct Chooser<'a> {
     pub(crate) node: &'a NodePlan,
-    pub(crate) weights: Option<&'a PlaceWeights>,
+    pub(crate) balancing: Option<&'a Balancing>,
+    pub(crate) observed: Option<&'a Observed>,
 }
 
 impl Chooser<'_> {
@@ -97,15 +104,33 @@ impl Chooser<'_> {
     }
 
     fn weight(&self, endpoint: &SliceEndpoint) -> u64 {
-        weights::weight(endpoint, self.weights)
+        weights::weight(endpoint, self.balancing.map(|it| &it.places))
+    }
+
+    fn observation(&self, endpoint: &SocketAddr) -> Observation {
+        self.observed.map_or(Observation::USUAL, |it| it.of(*endpoint))
     }
 
     /// An endpoint without weight keeps its connections and gets no new ones, as one that drains.
     fn slots(&self, known: &Known<'_>, wanted: impl Fn(&SliceEndpoint) -> bool) -> Vec<Endpoint> {
         let weighted = known.iter().map(|(place, endpoint)| (place, endpoint, self.weight(endpoint)));
         let chosen = weighted.filter(|(_, endpoint, weight)| *weight > 0 && wanted(endpoint));
-        weights::slots(chosen.map(|(place, endpoint, weight)| (planned(place, endpoint, self.node), weight)).collect())
+        let chosen = chosen.map(|(place, endpoint, weight)| (planned(place, endpoint, self.node), weight)).collect();
+        weights::slots(match self.observed {
+            Some(observed) => observed_weights(chosen, observed),
+            None => chosen,
+        })
     }
+}
+
+/// The weights of answering endpoints, as far as new or loaded ones have them.
+fn observed_weights(mut chosen: Vec<(Endpoint, u64)>, observed: &Observed) -> Vec<(Endpoint, u64)> {
+    quarantine::leave_out(&mut chosen, |endpoint| observed.of(endpoint.socket()).silent);
+    let reduce = |(endpoint, weight): &mut (Endpoint, u64)| {
+        *weight = weights::reduced(*weight, observed.of(endpoint.socket()));
+    };
+    chosen.iter_mut().for_each(reduce);
+    chosen
 }
 
 /// The ready endpoints of this node, by address.
@@ -181,7 +206,7 @@ mod tests {
         let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None };
         let both = Wanted { cluster: true, local: true };
         let node = NodePlan::default();
-        Pools::choose(&slices, &port, Family::V4, both, &Chooser { node: &node, weights: None })
+        Pools::choose(&slices, &port, Family::V4, both, &Chooser { node: &node, balancing: None, observed: None })
     }
 
     #[test]

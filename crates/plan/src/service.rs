@@ -24,6 +24,8 @@ pub struct ServicePlan {
     pub local: Box<[Endpoint]>,
     /// Endpoints that get no new connections but still serve existing ones.
     pub draining: Box<[Endpoint]>,
+    /// Those of them that get none because they do not answer.
+    pub quarantined: Box<[Endpoint]>,
     pub affinity_seconds: Option<u32>,
     /// The IPVS scheduler, if the Service sets one.
     pub scheduler: Option<Arc<str>>,

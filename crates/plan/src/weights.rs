@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use portolan_model::{PlaceWeights, SliceEndpoint, Weight};
+use portolan_model::{Observation, PlaceWeights, SliceEndpoint, Weight};
 
 use crate::service::Endpoint;
 
@@ -16,6 +16,13 @@ const MOST_SLOTS: u64 = 16_384;
 pub(crate) fn weight(endpoint: &SliceEndpoint, places: Option<&PlaceWeights>) -> u64 {
     let own = u64::from(endpoint.weight.number());
     places.map_or(own, |it| own * of_place(&it.nodes, &endpoint.node) * of_place(&it.zones, &endpoint.zone))
+}
+
+/// What is left of a weight. The result is in another measure, so that all weights of a Service go through this or none.
+pub(crate) fn reduced(weight: u64, observation: Observation) -> u64 {
+    let shares = u64::from(observation.warmth) * u64::from(observation.room);
+    let reduced = weight * shares / u64::from(Observation::WHOLE);
+    if weight > 0 { reduced.max(1) } else { 0 }
 }
 
 fn of_place(known: &[(Arc<str>, Weight)], place: &Option<Arc<str>>) -> u64 {

@@ -3,6 +3,7 @@
 //! There is one conversion for both sources. [`Reading`](context::Reading) decides how strict it is.
 
 mod assigned;
+mod balancing;
 mod check;
 pub(crate) mod context;
 pub(crate) mod endpoints;
@@ -14,4 +15,3 @@ mod request;
 mod selection;
 pub(crate) mod service;
 pub(crate) mod slice;
-mod weights;

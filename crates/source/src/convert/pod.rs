@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::context::{Context, Defaults, Flaw};
 use super::identity::{hostname, node_name};
-use super::{check, weights};
+use super::{balancing, check};
 use crate::intern::Interner;
 use crate::object::{NamedPort, Pod};
 use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus, texts};
@@ -13,7 +13,7 @@ use crate::spec::{self, Container, ContainerPort, PodSpec, PodStatus, texts};
 pub(crate) fn convert(object: &spec::Pod, defaults: Defaults<'_>, context: &mut Context<'_>) -> Result<Pod, Flaw> {
     let spec::Pod { metadata, spec, status } = object;
     let addresses = addresses(status, context)?;
-    let weight = weights::weight(metadata, context);
+    let weight = balancing::weight(metadata, context);
     let names = &mut *context.names;
     let node = node_name(&spec.node_name, names, || "spec.nodeName".to_owned())?;
     Ok(Pod {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use portolan_model::{Service, ServiceKind, ServicePort, TrafficPolicy};
 
 use super::context::{Context, Defaults, Flaw};
-use super::{assigned, check, request, selection, weights};
+use super::{assigned, balancing, check, request, selection};
 use crate::object::{ObjectId, ServiceObject};
 use crate::spec::{self, ServiceSpec};
 
@@ -68,7 +68,7 @@ fn convert<'a>(
         external_ips,
         affinity_seconds: affinity(spec, context)?,
         scheduler: scheduler(object, context),
-        weights: weights::of_places(&object.metadata, context),
+        balancing: balancing::balancing(&object.metadata, context),
         external_name: external_name(spec, kind, context)?,
         ..Service::empty(id.service_name())
     };

@@ -6,7 +6,7 @@ use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort,
 
 use super::context::{Context, Flaw};
 use super::identity::{hostname, node_name};
-use super::{check, weights};
+use super::{balancing, check};
 use crate::intern::Interner;
 use crate::object::{ObjectId, SliceObject};
 use crate::spec::{self, EndpointPort, EndpointSlice, Metadata, Named};
@@ -17,7 +17,7 @@ const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslic
 pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Context<'_>) -> Result<SliceObject, Flaw> {
     let metadata = &object.metadata;
     let family = family(&object.address_type)?;
-    let weight = weights::weight(metadata, context);
+    let weight = balancing::weight(metadata, context);
     let slice = Slice {
         name: id.name.clone(),
         family: family.unwrap_or(Family::V4),

@@ -1,6 +1,8 @@
 //! Defaults and refusals of Services.
 
-use portolan_model::{Protocol, ServiceKind, TrafficPolicy};
+use std::time::Duration;
+
+use portolan_model::{Algorithm, Protocol, Rebalance, RemovedConnections, ServiceKind, TrafficPolicy};
 
 use crate::common::{good, load, named, printed, service, slices, web};
 
@@ -97,13 +99,35 @@ fn weights_of_places_are_names_with_numbers() {
         let metadata = format!("metadata: {{name: web, annotations: {{portolan.dev/zone-weights: {value:?}}}}}");
         format!("kind: Service\n{metadata}\nspec: {{ports: [{{port: 80}}]}}")
     };
-    let weights = service(&good(&text("zone-a=300, zone-b=0")), "web").weights.clone().expect("there are weights");
-    let zones: Vec<(&str, u16)> = weights.zones.iter().map(|(zone, weight)| (&**zone, weight.number())).collect();
+    let balancing = service(&good(&text("zone-a=300, zone-b=0")), "web").balancing.clone().expect("there are weights");
+    let zones: Vec<(&str, u16)> =
+        balancing.places.zones.iter().map(|(zone, weight)| (&**zone, weight.number())).collect();
     assert_eq!(zones, [("zone-a", 300), ("zone-b", 0)]);
     for nonsense in ["zone-a", "zone-a=", "zone-a=1001", "a b=1", "=1", "zone-a=1;zone-b=2"] {
         let (manifests, report) = load(&text(nonsense));
-        assert_eq!(service(&manifests, "web").weights, None, "{nonsense}");
+        assert_eq!(service(&manifests, "web").balancing, None, "{nonsense}");
         assert!(printed(&report).contains("metadata.annotations[portolan.dev/zone-weights]"), "{nonsense}");
+    }
+}
+
+#[test]
+fn balancing_is_read_from_annotations() {
+    let text = |key: &str, value: &str| {
+        let metadata = format!("metadata: {{name: web, annotations: {{portolan.dev/{key}: {value:?}}}}}");
+        format!("kind: Service\n{metadata}\nspec: {{ports: [{{port: 80}}]}}")
+    };
+    let read = |key: &str, value: &str| (*service(&good(&text(key, value)), "web").balancing.clone().unwrap()).clone();
+    let half_a_minute = Duration::from_secs(30);
+    assert_eq!(read("algorithm", "maglev").algorithm, Some(Algorithm::Maglev));
+    assert_eq!(read("slow-start", "30s").slow_start, Some(half_a_minute));
+    assert_eq!(read("quarantine", "on").quarantine, Some(true));
+    let removed = read("connections-of-removed-endpoints", "reset-after=30s").removed_connections;
+    assert_eq!(removed, Some(RemovedConnections::Reset(half_a_minute)));
+    assert_eq!(read("rebalance", "idle=30s").rebalance, Some(Rebalance::Idle(half_a_minute)));
+    for key in ["algorithm", "hash", "slow-start", "quarantine", "connections-of-removed-endpoints", "rebalance"] {
+        let (manifests, report) = load(&text(key, "perhaps"));
+        assert_eq!(service(&manifests, "web").balancing, None, "{key}");
+        assert!(printed(&report).contains(&format!("metadata.annotations[portolan.dev/{key}]")), "{key}");
     }
 }
 

@@ -71,6 +71,7 @@ impl Facts {
             foreign: self.foreign.clone(),
             namespaces: self.namespaces.clone(),
             pods: self.pods.all.clone(),
+            ..Snapshot::default()
         })
     }
 
