@@ -125,14 +125,18 @@ impl SetSpec {
     }
 }
 
+/// The longest key that the kernel has (`NFT_DATA_VALUE_MAXLEN`).
+const LONGEST_KEY: u32 = 64;
+
 fn read_fields(set: Attributes<'_>) -> Vec<u32> {
+    let length = |length: Option<u32>| length.unwrap_or(0).min(LONGEST_KEY);
     let description = set.nested(attribute::DESCRIPTION);
     let fields: Vec<u32> = description
         .nested(attribute::DESCRIPTION_CONCATENATION)
-        .map(|field| field.nested().number_32(attribute::FIELD_LENGTH).unwrap_or(0))
+        .map(|field| length(field.nested().number_32(attribute::FIELD_LENGTH)))
         .collect();
     if fields.is_empty() {
-        return vec![set.number_32(attribute::KEY_LENGTH).unwrap_or(0)];
+        return vec![length(set.number_32(attribute::KEY_LENGTH))];
     }
     fields
 }
