@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("source", &["model", "yaml"]),
     ("config", &["yaml"]),
     ("plan", &["model"]),
+    ("balance", &["model"]),
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
@@ -25,7 +26,10 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
-    ("portolan", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "explain", "status", "shadow"]),
+    (
+        "portolan",
+        &["model", "source", "config", "plan", "balance", "kernel", "dataplane", "dns", "explain", "status", "shadow"],
+    ),
     ("testkit", &["yaml"]),
     ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),
 ];

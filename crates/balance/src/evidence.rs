@@ -1,0 +1,105 @@
+//! What the connections of several walks say about endpoints.
+//!
+//! A connection counts against an endpoint if the endpoint left it without an answer for a while and has answered no other
+//! since, and if its client has completed a handshake with another endpoint of the same Service: a client that is cut off by
+//! a network policy, and one that forges its address, never has.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::sighting::{Pair, Sighting};
+use crate::silence::Evidence;
+
+/// A SYN is repeated after a second. An endpoint in the cluster answers within milliseconds.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// When a connection without an answer was seen first.
+    waiting: HashMap<SocketAddr, HashMap<SocketAddr, Duration>>,
+    answered: HashSet<Pair>,
+    last_answers: HashMap<SocketAddr, Duration>,
+    refused: HashMap<SocketAddr, Vec<(SocketAddr, Duration)>>,
+    credible: HashMap<IpAddr, Vec<SocketAddr>>,
+}
+
+/// How long a refusal counts.
+const REFUSALS_LAST: Duration = Duration::from_secs(10);
+
+impl Memory {
+    pub(crate) fn note(&mut self, sighting: Sighting, now: Duration) {
+        self.note_waiting(sighting.waiting, now);
+        for pair in sighting.answered.difference(&self.answered) {
+            self.last_answers.insert(pair.1, now);
+        }
+        self.answered = sighting.answered;
+        self.note_refused(sighting.refused, now);
+        self.credible.clear();
+        for (client, endpoint) in sighting.credible {
+            self.credible.entry(client).or_default().push(endpoint);
+        }
+    }
+
+    fn note_waiting(&mut self, waiting: HashSet<Pair>, now: Duration) {
+        let before = std::mem::take(&mut self.waiting);
+        for (client, endpoint) in waiting {
+            let first = before.get(&endpoint).and_then(|clients| clients.get(&client)).copied().unwrap_or(now);
+            self.waiting.entry(endpoint).or_default().insert(client, first);
+        }
+    }
+
+    fn note_refused(&mut self, refused: Vec<Pair>, now: Duration) {
+        for (client, endpoint) in refused {
+            self.refused.entry(endpoint).or_default().push((client, now));
+        }
+        self.refused.retain(|_, clients| {
+            clients.retain(|(_, time)| now.saturating_sub(*time) < REFUSALS_LAST);
+            !clients.is_empty()
+        });
+    }
+
+    /// Forgets endpoints that are not watched any more.
+    pub(crate) fn retain(&mut self, is_watched: impl Fn(&SocketAddr) -> bool) {
+        self.last_answers.retain(|endpoint, _| is_watched(endpoint));
+    }
+
+    /// About an endpoint, since a time. `is_sibling` is whether an endpoint belongs to the same Service.
+    pub(crate) fn about(
+        &self,
+        endpoint: SocketAddr,
+        since: Duration,
+        now: Duration,
+        is_sibling: impl Fn(&SocketAddr) -> bool,
+        is_inside: impl Fn(IpAddr) -> bool,
+    ) -> Evidence {
+        let last_answer = self.last_answers.get(&endpoint).copied().filter(|time| *time > since);
+        let begin = last_answer.unwrap_or(since);
+        let waiting = self.waiting.get(&endpoint).into_iter().flatten();
+        let waiting = waiting.filter(|(_, first)| **first >= begin && now.saturating_sub(**first) >= PATIENCE);
+        let refused = self.refused.get(&endpoint).into_iter().flatten().filter(|(_, time)| *time > begin);
+        let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|(client, _)| client.ip()));
+        let mut parties = HashSet::new();
+        let mut evidence = Evidence { answered: usize::from(last_answer.is_some()), ..Evidence::default() };
+        for client in clients.filter(|client| self.is_credible(*client, endpoint, &is_sibling)) {
+            evidence.unanswered += 1;
+            evidence.is_from_inside |= is_inside(client);
+            parties.insert(party(client));
+        }
+        evidence.clients = parties.len();
+        evidence
+    }
+
+    fn is_credible(&self, client: IpAddr, endpoint: SocketAddr, is_sibling: impl Fn(&SocketAddr) -> bool) -> bool {
+        let served_by = self.credible.get(&client).into_iter().flatten();
+        served_by.filter(|other| **other != endpoint).any(is_sibling)
+    }
+}
+
+/// One host can have all addresses of an IPv6 subnet.
+fn party(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V4(_) => client,
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
