@@ -1,11 +1,18 @@
 //! The decoder of tracked flows on any bytes, for the fuzz targets. What is decoded is encoded and decoded again.
 
+use super::tcp::read_tcp_flow;
 use super::{Flow, ORIGINAL, PROTOCOL_HEADER, REPLY, read_flow, write_tuple};
 use crate::netlink::{Header, MessageWriter, Messages};
 
 pub(crate) fn decode(bytes: &[u8]) {
-    Messages::new(bytes).filter_map(|message| read_flow(&message)).for_each(|flow| check_flow(&flow));
+    for message in Messages::new(bytes) {
+        let (flow, tcp) = (read_flow(&message), read_tcp_flow(&message));
+        flow.iter().for_each(check_flow);
+        assert_eq!(tcp.map(|tcp| tcp.flow), flow.filter(|flow| flow.protocol == TCP));
+    }
 }
+
+const TCP: u8 = 6;
 
 fn check_flow(flow: &Flow) {
     flow.family();

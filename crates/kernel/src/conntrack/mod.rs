@@ -1,6 +1,7 @@
 //! Connection tracking: listing flows, and deleting stale ones.
 
 pub(crate) mod fuzz;
+mod tcp;
 mod tuple;
 
 use std::net::SocketAddr;
@@ -10,6 +11,7 @@ use portolan_model::Family;
 
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
+pub use tcp::{TcpFlow, TcpState};
 use tuple::{read_tuple, write_protocol, write_tuple};
 
 /// A tracked flow with both directions. Protocols without ports have port 0.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use portolan_kernel::conntrack::{Conntrack, Flow};
+use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow, TcpState};
 use portolan_model::Family;
 
 use crate::common::{new_namespace, run};
@@ -98,4 +98,40 @@ fn a_flow_is_found_by_either_direction() {
     }
     let unknown = conntrack.find(UDP, address("10.1.0.9:1000"), address("10.96.0.1:53"));
     assert_eq!(unknown.expect("no error"), None);
+}
+
+/// By the kernel's own tool, which can set states.
+fn insert_tcp(client: &str, state: &str, seconds: &str, status: &str) {
+    let tuple = ["-I", "-p", "tcp", "-s", client, "-d", "10.96.0.1", "--sport", "1000", "--dport", "80"];
+    let reply = ["-r", "10.2.0.1", "-q", client, "--reply-port-src", "8080", "--reply-port-dst", "1000"];
+    let rest = ["-t", seconds, "--state", state, "-u", status];
+    run("conntrack", &[&tuple[..], &reply[..], &rest[..]].concat());
+}
+
+#[test]
+fn tcp_connections_have_a_state_and_the_time_that_is_left() {
+    new_namespace();
+    insert_tcp("10.1.0.1", "ESTABLISHED", "600", "SEEN_REPLY,ASSURED");
+    insert_tcp("10.1.0.2", "SYN_SENT", "100", "UNSET");
+    insert_tcp("10.1.0.3", "SYN_RECV", "100", "SEEN_REPLY");
+    insert_tcp("10.1.0.4", "TIME_WAIT", "100", "SEEN_REPLY,ASSURED");
+    let mut conntrack = Conntrack::open().unwrap();
+    conntrack.insert(&flow(UDP, "10.1.0.5:1000", "10.96.0.1:80", "10.2.0.1:8080"), Duration::from_secs(600)).unwrap();
+    let mut flows: Vec<TcpFlow> = conntrack.tcp_flows(Family::V4, |all: &mut Vec<_>, flow| all.push(*flow)).unwrap();
+    flows.sort_by_key(|flow| flow.flow);
+    let seen = |flow: &TcpFlow| (flow.state, flow.is_replied, flow.is_assured);
+    let expected = [
+        (TcpState::Established, true, true),
+        (TcpState::Opening, false, false),
+        (TcpState::Answered, true, false),
+        (TcpState::Closing, true, true),
+    ];
+    assert_eq!(flows.iter().map(seen).collect::<Vec<_>>(), expected);
+    let first = flows[0];
+    assert_eq!(first.flow, flow(TCP, "10.1.0.1:1000", "10.96.0.1:80", "10.2.0.1:8080"));
+    assert!((590..=600).contains(&first.timeout_left.as_secs()), "{first:?}");
+    let found = conntrack.find_tcp(address("10.2.0.1:8080"), address("10.1.0.1:1000")).unwrap().unwrap();
+    assert_eq!((found.flow, seen(&found)), (first.flow, expected[0]));
+    assert_eq!(conntrack.find_tcp(address("10.1.0.5:1000"), address("10.96.0.1:80")).unwrap(), None);
+    assert_eq!(conntrack.tcp_flows(Family::V6, |count: &mut u32, _| *count += 1).unwrap(), 0);
 }
