@@ -80,7 +80,7 @@ impl Memory {
         let refused = self.refused.get(&endpoint).into_iter().flatten().filter(|(_, time)| *time > begin);
         let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|(client, _)| client.ip()));
         let mut parties = HashSet::new();
-        let mut evidence = Evidence { answered: usize::from(last_answer.is_some()), ..Evidence::default() };
+        let mut evidence = Evidence { has_answered: last_answer.is_some(), ..Evidence::default() };
         for client in clients.filter(|client| self.is_credible(*client, endpoint, &is_sibling)) {
             evidence.unanswered += 1;
             evidence.is_from_inside |= is_inside(client);

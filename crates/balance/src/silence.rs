@@ -16,9 +16,9 @@ const FORGIVEN: Duration = Duration::from_secs(600);
 /// What was seen of an endpoint since it entered its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// New connections that it has answered.
-    pub(crate) answered: usize,
-    /// Connections of credible clients that it has not answered in time, or refused.
+    /// Whether it has answered a new connection.
+    pub(crate) has_answered: bool,
+    /// Connections of credible clients since its last answer that it has not answered in time, or refused.
     pub(crate) unanswered: usize,
     /// The number of those clients.
     pub(crate) clients: usize,
@@ -33,8 +33,8 @@ const FEWEST_CLIENTS: usize = 3;
 
 impl Evidence {
     fn is_convincing(self) -> bool {
-        let clients = self.is_from_inside || self.clients >= FEWEST_CLIENTS;
-        self.answered == 0 && self.unanswered >= FEWEST_CONNECTIONS && clients
+        let are_enough = self.is_from_inside || self.clients >= FEWEST_CLIENTS;
+        are_enough && self.unanswered >= FEWEST_CONNECTIONS
     }
 }
 
@@ -76,7 +76,7 @@ impl Silence {
     pub(crate) fn note(&mut self, evidence: Evidence, now: Duration) -> Option<Change> {
         match self.state {
             State::Answers if evidence.is_convincing() => Some(self.quarantine(now)),
-            State::Trial if evidence.answered > 0 => Some(self.release(now)),
+            State::Trial if evidence.has_answered => Some(self.release(now)),
             State::Trial if evidence.unanswered > 0 => Some(self.quarantine(now)),
             _ => self.wait(now),
         }
@@ -124,24 +124,23 @@ impl Silence {
 mod tests {
     use super::*;
 
-    const HANGS: Evidence = Evidence { answered: 0, unanswered: 3, clients: 1, is_from_inside: true };
-    const NOTHING: Evidence = Evidence { answered: 0, unanswered: 0, clients: 0, is_from_inside: false };
+    const HANGS: Evidence = Evidence { has_answered: false, unanswered: 3, clients: 1, is_from_inside: true };
+    const NOTHING: Evidence = Evidence { has_answered: false, unanswered: 0, clients: 0, is_from_inside: false };
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
     }
 
     #[test]
-    fn an_endpoint_that_answers_anyone_is_not_quarantined() {
+    fn a_lost_packet_is_not_enough() {
         let mut silence = Silence::default();
-        assert_eq!(silence.note(Evidence { answered: 1, unanswered: 1000, ..HANGS }, seconds(1)), None);
         assert_eq!(silence.note(Evidence { unanswered: 2, ..HANGS }, seconds(2)), None);
         assert_eq!(silence.note(HANGS, seconds(3)), Some(Change::Quarantined(seconds(20))));
     }
 
     #[test]
     fn one_client_outside_is_not_enough() {
-        let outside = |clients| Evidence { clients, is_from_inside: false, unanswered: 1000, answered: 0 };
+        let outside = |clients| Evidence { clients, is_from_inside: false, unanswered: 1000, has_answered: false };
         assert_eq!(Silence::default().note(outside(2), seconds(1)), None);
         assert!(Silence::default().note(outside(3), seconds(1)).is_some());
     }
@@ -168,7 +167,7 @@ mod tests {
         silence.note(HANGS, seconds(0));
         silence.note(NOTHING, seconds(20));
         assert_eq!([20, 22, 24].map(|second| silence.warmth(seconds(second))), [10, 20, 40]);
-        assert_eq!(silence.note(Evidence { answered: 1, ..NOTHING }, seconds(24)), Some(Change::Released));
+        assert_eq!(silence.note(Evidence { has_answered: true, ..NOTHING }, seconds(24)), Some(Change::Released));
         assert_eq!(silence.warmth(seconds(24)), 1000);
     }
 

@@ -35,6 +35,13 @@ pub struct Limits {
     pub only_node_at_connect: bool,
 }
 
+impl Limits {
+    /// The kernel's virtual servers and the relay choose by open connections themselves.
+    pub fn counts_connections(&self) -> bool {
+        self.relayed || self.virtual_servers
+    }
+}
+
 impl Default for PlanConfig {
     fn default() -> Self {
         Self {

@@ -39,6 +39,12 @@ impl Plan {
         self.node.owns(address) || self.facts.node.pod_ranges.iter().any(|range| range.contains(&address))
     }
 
+    /// Whether the address is one of the node or of a pod.
+    pub fn is_inside(&self, address: IpAddr) -> bool {
+        let pods = self.node.family(Family::of(address)).pods.as_ref();
+        self.is_on_node(address) || pods.is_some_and(|pods| pods.detects(address, None))
+    }
+
     /// Whether the address is used by Services alone, so that its other ports are refused. In ipvs mode all Service
     /// addresses are local to the node, and such a packet would otherwise reach a process of the node.
     pub fn owns_address(&self, address: IpAddr) -> bool {

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use portolan_balance::Sighting;
 use portolan_dataplane::Error;
 use portolan_dataplane::mode::{ForeignChange, WatchForeignChanges};
 use portolan_dataplane::traffic::{Pair, Usage};
@@ -31,6 +32,8 @@ pub(crate) enum Event {
     Addresses(Vec<IpAddr>),
     /// Counters to delete.
     Forget(Forget),
+    /// The connections of endpoints that are watched.
+    Sighting(Box<Sighting>),
     Stop,
     /// Another process has the listeners. It continues once the run loop has stopped.
     Replaced(Replacement),

@@ -1,5 +1,6 @@
 //! The run loop: facts → plan → kernel, for as long as the process lives.
 
+mod balancing;
 mod connection_table;
 mod engine;
 pub(crate) mod events;
@@ -19,12 +20,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context;
+use portolan_balance::Sighting;
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::requirements::{self, Assessment};
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
-use portolan_model::Family;
+use portolan_model::{Balancing, Family};
 use portolan_plan::{Plan, plan};
 
 use crate::control::{Confirmation, Published};
@@ -35,6 +37,7 @@ use crate::loopback::LoopbackRouting;
 use crate::node_setup::{self, Outcome};
 use crate::settings::Settings;
 
+use balancing::Balance;
 use engine::Engine;
 use events::{Event, Forget, WatchToken};
 use facts::Facts;
@@ -89,6 +92,7 @@ struct Daemon {
     plan: Plan,
     engine: Engine,
     flows: FlowWorker,
+    balance: Balance,
     takeover: Takeover,
     observers: Observers,
     names: Option<NodeNames>,
@@ -139,6 +143,7 @@ impl Daemon {
             plan: Plan::default(),
             engine,
             flows,
+            balance: Balance::new(start, events.clone()),
             takeover,
             observers,
             names: None,
@@ -290,7 +295,9 @@ impl Daemon {
         self.observers.note_facts(&self.facts);
         let Some(mut snapshot) = self.facts.snapshot() else { return false };
         host::add_addresses(&mut snapshot, &self.addresses, self.settings.bind_address);
-        self.plan = plan(&snapshot, &self.plan, &self.settings.traffic.plan);
+        let config = &self.settings.traffic.plan;
+        self.balance.observe(&mut snapshot, &Balancing::default(), !config.limits.counts_connections());
+        self.plan = plan(&snapshot, &self.plan, config);
         true
     }
 
@@ -425,7 +432,8 @@ impl Daemon {
         let mut late = 0;
         // A source that never stops sending must not delay the turn.
         while due.end.is_none() && late <= EVENTS {
-            let left = self.schedule.next(due.urgency).saturating_duration_since(Instant::now());
+            let next = self.schedule.next(due.urgency, self.balance.next());
+            let left = next.saturating_duration_since(Instant::now());
             late += usize::from(left.is_zero());
             match events.recv_timeout(left) {
                 Ok(event) => self.note(event, &mut due),
@@ -440,17 +448,29 @@ impl Daemon {
         due
     }
 
+    /// Returns whether the plan changes. What does not answer is left out at once.
+    fn note_sighting(&mut self, sighting: Sighting, due: &mut Due) -> bool {
+        let (verdicts, is_changed) = self.balance.note(sighting, |client| self.plan.is_inside(client));
+        verdicts.iter().for_each(|verdict| self.observers.note_verdict(verdict));
+        if !verdicts.is_empty() {
+            due.urgency = Urgency::Repair;
+        }
+        is_changed
+    }
+
     fn forget(&mut self, forget: &Forget) {
         _ = forget.done.send(self.engine.mode.forget_counts(&forget.pairs));
     }
 
     fn note(&mut self, event: Event, due: &mut Due) {
-        // A sync has repaired it since it was noticed.
-        if matches!(&event, Event::Foreign(change) if change.is_compared()) {
-            return;
+        if self.is_news(event, due) {
+            self.observers.status.sync_queued();
+            due.urgency = due.urgency.max(Urgency::Change);
         }
-        self.observers.status.sync_queued();
-        due.urgency = due.urgency.max(Urgency::Change);
+    }
+
+    /// Returns whether there is something to sync.
+    fn is_news(&mut self, event: Event, due: &mut Due) -> bool {
         match event {
             Event::Facts => due.refresh = true,
             Event::Settings => due.settings = true,
@@ -458,6 +478,9 @@ impl Daemon {
             Event::Stop => due.end = Some(Ending::Stopped),
             Event::Replaced(replacement) => due.end = self.give_way(replacement),
             Event::Forget(forget) => self.forget(&forget),
+            Event::Sighting(sighting) => return self.note_sighting(*sighting, due),
+            // A sync has repaired it since it was noticed.
+            Event::Foreign(change) if change.is_compared() => return false,
             Event::Foreign(change) => {
                 if due.urgency != Urgency::Repair {
                     tracing::warn!("{change}; comparing with the plan");
@@ -465,5 +488,6 @@ impl Daemon {
                 (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
             }
         }
+        true
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use portolan_balance::Verdict;
 use portolan_config::KUBERNETES_VERSION;
 use portolan_dataplane::tables::RuleTally;
 use portolan_dataplane::{NoteWalk, SyncReport};
@@ -145,6 +146,26 @@ impl Observers {
                     &note,
                 );
             }
+        }
+    }
+
+    pub(super) fn note_verdict(&self, verdict: &Verdict) {
+        let Verdict { service, endpoint, quarantine } = verdict;
+        let (kind, reason, text) = match quarantine {
+            Some(time) => {
+                let text = format!("endpoint {endpoint} does not answer: it gets no new connections for {time:?}");
+                self.status.metrics.endpoint_quarantined();
+                tracing::warn!("Service {service}: {text}");
+                (EventKind::Warning, "EndpointQuarantined", text)
+            }
+            None => {
+                let text = format!("endpoint {endpoint} gets new connections again");
+                tracing::info!("Service {service}: {text}");
+                (EventKind::Normal, "EndpointReleased", text)
+            }
+        };
+        if let Some(events) = &self.events {
+            events.service_event(service, kind, reason, "Balance", &text);
         }
     }
 

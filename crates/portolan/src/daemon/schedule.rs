@@ -44,9 +44,10 @@ impl Schedule {
         Self { earliest: now, earliest_repair: now, comparison: now, retry: None, backoff: FIRST_RETRY }
     }
 
-    /// The time of the next turn, if nothing else happens.
-    pub(super) fn next(&self, urgency: Urgency) -> Instant {
-        let planned = self.retry.map_or(self.comparison, |retry| retry.min(self.comparison));
+    /// The time of the next turn, if nothing else happens. A change may be known in advance.
+    pub(super) fn next(&self, urgency: Urgency, known: Option<Instant>) -> Instant {
+        let retry_or_known = self.retry.or(known.map(|time| time.max(self.earliest)));
+        let planned = retry_or_known.map_or(self.comparison, |time| time.min(self.comparison));
         match urgency {
             Urgency::Nothing => planned,
             Urgency::Change => planned.min(self.earliest),
@@ -113,11 +114,11 @@ mod tests {
         schedule.succeeded(start, PERIODS, true);
         for second in 1..30 {
             let now = start + seconds(second);
-            assert_eq!(schedule.next(Urgency::Change), now);
+            assert_eq!(schedule.next(Urgency::Change, None), now);
             assert!(!schedule.is_comparison_due(now));
             schedule.succeeded(now, PERIODS, false);
         }
-        assert_eq!(schedule.next(Urgency::Nothing), start + seconds(30));
+        assert_eq!(schedule.next(Urgency::Nothing, None), start + seconds(30));
         assert!(schedule.is_comparison_due(start + seconds(30)));
     }
 
@@ -126,15 +127,26 @@ mod tests {
         let start = Instant::now();
         let mut schedule = Schedule::new(start);
         schedule.succeeded(start, PERIODS, false);
-        assert_eq!((schedule.next(Urgency::Change), schedule.next(Urgency::Repair)), (start, start));
+        assert_eq!((schedule.next(Urgency::Change, None), schedule.next(Urgency::Repair, None)), (start, start));
         schedule.succeeded(start, PERIODS, true);
-        assert_eq!(schedule.next(Urgency::Change), start + seconds(1));
-        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
+        assert_eq!(schedule.next(Urgency::Change, None), start + seconds(1));
+        assert_eq!(schedule.next(Urgency::Repair, None), start + REPAIR_PAUSE);
         schedule.succeeded(start + REPAIR_PAUSE, PERIODS, false);
-        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE);
+        assert_eq!(schedule.next(Urgency::Repair, None), start + REPAIR_PAUSE);
         schedule.repaired(start + REPAIR_PAUSE);
-        assert_eq!(schedule.next(Urgency::Repair), start + REPAIR_PAUSE * 2);
-        assert_eq!(schedule.next(Urgency::Nothing), start + PERIODS.sync);
+        assert_eq!(schedule.next(Urgency::Repair, None), start + REPAIR_PAUSE * 2);
+        assert_eq!(schedule.next(Urgency::Nothing, None), start + PERIODS.sync);
+    }
+
+    #[test]
+    fn a_change_that_is_known_in_advance_comes_in_time() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start);
+        schedule.succeeded(start, PERIODS, true);
+        let next = |schedule: &Schedule, second| schedule.next(Urgency::Nothing, Some(start + seconds(second)));
+        assert_eq!([0, 7, 40].map(|second| next(&schedule, second) - start), [1, 7, 30].map(seconds));
+        schedule.failed(start, PERIODS);
+        assert_eq!(next(&schedule, 0), start + FIRST_RETRY);
     }
 
     #[test]
@@ -143,7 +155,7 @@ mod tests {
         let mut schedule = Schedule::new(now);
         let waits: Vec<Duration> = (0..12).map(|_| schedule.failed(now, PERIODS)).collect();
         assert_eq!((waits[0], waits[1], waits[11]), (FIRST_RETRY, FIRST_RETRY * 2, PERIODS.sync));
-        assert_eq!(schedule.next(Urgency::Change), now + PERIODS.least);
+        assert_eq!(schedule.next(Urgency::Change, None), now + PERIODS.least);
         schedule.succeeded(now, PERIODS, true);
         assert_eq!(schedule.failed(now, PERIODS), FIRST_RETRY);
     }

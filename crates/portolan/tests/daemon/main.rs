@@ -21,6 +21,7 @@ mod life;
 mod loopback;
 mod names;
 mod node;
+mod observed;
 mod overload;
 mod poll;
 mod repair;

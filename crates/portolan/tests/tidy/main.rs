@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),

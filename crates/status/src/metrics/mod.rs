@@ -156,6 +156,11 @@ impl Metrics {
         self.own.unaccelerated.set(&[], count as f64);
     }
 
+    /// An endpoint does not answer.
+    pub fn endpoint_quarantined(&self) {
+        self.own.quarantines.add(&[], 1.0);
+    }
+
     pub(crate) fn sync_failed(&self) {
         each_family(|family| self.kube_proxy.sync_failures.add(&[family], 1.0));
     }

@@ -21,6 +21,8 @@ pub(crate) struct OwnMetrics {
     pub(crate) service_ports: Metric,
     pub(crate) endpoints: Metric,
     pub(crate) unaccelerated: Metric,
+    pub(crate) quarantined: Metric,
+    pub(crate) quarantines: Metric,
     pub(crate) health_check_ports: Metric,
     pub(crate) watch_connected: Metric,
     pub(crate) watch_reconnects: Metric,
@@ -101,6 +103,18 @@ impl OwnMetrics {
                 Kind::Gauge,
                 &[],
                 "Frontends without room in the maps of the socket hooks, so that the rules serve them.",
+            ),
+            quarantined: add(
+                "portolan_quarantined_endpoints",
+                Kind::Gauge,
+                &[],
+                "Endpoints of Service ports that get no new connections because they do not answer.",
+            ),
+            quarantines: add(
+                "portolan_quarantines_total",
+                Kind::Counter,
+                &[],
+                "Quarantines of endpoints that did not answer.",
             ),
             health_check_ports: add(
                 "portolan_health_check_ports",

@@ -113,6 +113,8 @@ impl Metrics {
             self.own.service_ports.set(&[&family.to_string()], ports.count() as f64);
             self.own.endpoints.set(&[&family.to_string()], n_endpoints(plan, family) as f64);
         }
+        let quarantined: usize = plan.services.values().map(|port| port.quarantined.len()).sum();
+        self.own.quarantined.set(&[], quarantined as f64);
         self.count_services_without_local_endpoints(plan);
     }
 

@@ -1,0 +1,122 @@
+//! What this node observes about endpoints, for Services that are balanced by it: kept up to date beside the facts, and fed by
+//! walks of the connection table. Without such a Service there is no thread and no walk.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portolan_balance::{Balancer, Seen, Sighting, Stage, Verdict};
+use portolan_kernel::conntrack::{Conntrack, TcpFlow, TcpState};
+use portolan_model::{Balancing, Family, Snapshot};
+
+use super::events::{self, Event};
+
+/// How often the connection table is walked.
+const WALK_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) struct Balance {
+    balancer: Balancer,
+    start: Instant,
+    watched: Arc<Watched>,
+    is_walking: bool,
+    events: SyncSender<Event>,
+}
+
+impl Balance {
+    pub(super) fn new(start: Instant, events: SyncSender<Event>) -> Self {
+        Self { balancer: Balancer::default(), start, watched: Arc::default(), is_walking: false, events }
+    }
+
+    /// Adds what is observed to the facts.
+    pub(super) fn observe(&mut self, snapshot: &mut Snapshot, defaults: &Balancing, counts_load: bool) {
+        let now = self.start.elapsed();
+        self.balancer.follow(snapshot, defaults, counts_load, now);
+        self.balancer.advance(now);
+        snapshot.observed = self.balancer.observed().clone();
+        self.watch();
+    }
+
+    fn watch(&mut self) {
+        let watched = self.balancer.watched();
+        if watched.is_some() && !self.is_walking {
+            match walk_again_and_again(self.watched.clone(), self.events.clone()) {
+                Ok(()) => self.is_walking = true,
+                Err(error) => tracing::error!("watching connections: {error:#}; no endpoint is quarantined"),
+            }
+        }
+        self.watched.set(watched);
+    }
+
+    /// Returns what changed about endpoints, and whether the plan is affected.
+    pub(super) fn note(&mut self, sighting: Sighting, is_inside: impl Fn(IpAddr) -> bool) -> (Vec<Verdict>, bool) {
+        let before = self.balancer.observed().clone();
+        let verdicts = self.balancer.note(sighting, self.start.elapsed(), is_inside);
+        (verdicts, !before.ptr_eq(self.balancer.observed()))
+    }
+
+    /// When an endpoint is a little warmer.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.balancer.next().map(|time| self.start + time)
+    }
+}
+
+/// The endpoints whose connections are looked at. The thread sleeps while there are none.
+#[derive(Default)]
+struct Watched {
+    endpoints: Mutex<Option<Arc<HashSet<SocketAddr>>>>,
+    changed: Condvar,
+}
+
+impl Watched {
+    fn set(&self, endpoints: Option<&Arc<HashSet<SocketAddr>>>) {
+        *self.endpoints.lock().expect("no thread panics with it") = endpoints.cloned();
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) -> Arc<HashSet<SocketAddr>> {
+        let guard = self.endpoints.lock().expect("no thread panics with it");
+        let guard = self.changed.wait_while(guard, |endpoints| endpoints.is_none());
+        guard.expect("no thread panics with it").clone().unwrap_or_default()
+    }
+}
+
+fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> anyhow::Result<()> {
+    let mut conntrack = Conntrack::open()?;
+    events::spawn("connections", move || {
+        let endpoints = watched.wait();
+        let is_sent = match walk(&mut conntrack, &endpoints) {
+            Ok(sighting) => events.send(Event::Sighting(Box::new(sighting))).is_ok(),
+            Err(error) => {
+                tracing::warn!("{error}; endpoints that do not answer are not found until it works again");
+                true
+            }
+        };
+        thread::sleep(WALK_EVERY);
+        is_sent
+    })
+}
+
+fn walk(conntrack: &mut Conntrack, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
+    let mut sighting = Sighting::of(endpoints.clone());
+    for family in Family::BOTH {
+        let is_watched = |flow: &TcpFlow| endpoints.contains(&flow.flow.reply_source);
+        let flows: Vec<Seen> = conntrack.tcp_flows(family, |seen: &mut Vec<Seen>, flow| {
+            seen.extend(is_watched(flow).then(|| self::seen(flow)));
+        })?;
+        flows.into_iter().for_each(|flow| sighting.note(flow));
+    }
+    Ok(sighting)
+}
+
+fn seen(flow: &TcpFlow) -> Seen {
+    let stage = match flow.state {
+        _ if !flow.is_replied => Stage::Waiting,
+        TcpState::Established => Stage::Established,
+        _ if flow.is_assured => Stage::Closing,
+        _ => Stage::Answered,
+    };
+    Seen { client: flow.flow.original_source, endpoint: flow.flow.reply_source, stage }
+}
