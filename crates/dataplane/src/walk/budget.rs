@@ -1,4 +1,5 @@
-//! Limits of a walk: jumps and random branches multiply, so that a few rules can lead to more paths than fit into memory.
+//! Limits of a walk: jumps and random branches multiply, so that a few rules can lead to more paths than fit into memory. Under a
+//! fuzzer they are smaller, so that millions of inputs can be tried.
 
 use std::cell::Cell;
 
@@ -6,10 +7,10 @@ use super::Branch;
 
 /// Expressions that are run for all branches together, in a few seconds. A firewall of 500 rules, for each of 5,000
 /// endpoints, has fewer.
-const MOST_STEPS: usize = 10_000_000;
+const MOST_STEPS: usize = if cfg!(fuzzing) { 50_000 } else { 10_000_000 };
 /// What random branches copy of the branch that they come from, itself and its rules and notes: up to 100 MB. A Service with
 /// 20,000 endpoints has fewer.
-const MOST_COPIES: usize = 100_000;
+const MOST_COPIES: usize = if cfg!(fuzzing) { 5_000 } else { 100_000 };
 
 /// What is left for one walk. Beyond it the fate of a packet is unknown.
 pub struct Budget {
