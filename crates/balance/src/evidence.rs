@@ -20,8 +20,16 @@ pub(crate) struct Memory {
     waiting: HashMap<SocketAddr, HashMap<SocketAddr, Duration>>,
     answered: HashSet<Pair>,
     last_answers: HashMap<SocketAddr, Duration>,
-    refused: HashMap<SocketAddr, Vec<(SocketAddr, Duration)>>,
+    refused: HashMap<SocketAddr, Vec<Refusal>>,
     credible: HashMap<IpAddr, Vec<SocketAddr>>,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    client: IpAddr,
+    time: Duration,
+    /// The client cannot have caused it itself.
+    is_certain: bool,
 }
 
 /// How long a refusal counts.
@@ -49,13 +57,14 @@ impl Memory {
         }
     }
 
-    fn note_refused(&mut self, refused: Vec<Pair>, now: Duration) {
-        for (client, endpoint) in refused {
-            self.refused.entry(endpoint).or_default().push((client, now));
+    fn note_refused(&mut self, refused: Vec<(Pair, bool)>, now: Duration) {
+        for ((client, endpoint), is_certain) in refused {
+            let refusal = Refusal { client: client.ip(), time: now, is_certain };
+            self.refused.entry(endpoint).or_default().push(refusal);
         }
-        self.refused.retain(|_, clients| {
-            clients.retain(|(_, time)| now.saturating_sub(*time) < REFUSALS_LAST);
-            !clients.is_empty()
+        self.refused.retain(|_, refusals| {
+            refusals.retain(|refusal| now.saturating_sub(refusal.time) < REFUSALS_LAST);
+            !refusals.is_empty()
         });
     }
 
@@ -77,8 +86,9 @@ impl Memory {
         let begin = last_answer.unwrap_or(since);
         let waiting = self.waiting.get(&endpoint).into_iter().flatten();
         let waiting = waiting.filter(|(_, first)| **first >= begin && now.saturating_sub(**first) >= PATIENCE);
-        let refused = self.refused.get(&endpoint).into_iter().flatten().filter(|(_, time)| *time > begin);
-        let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|(client, _)| client.ip()));
+        let refused = self.refused.get(&endpoint).into_iter().flatten();
+        let refused = refused.filter(|it| it.time > begin && (it.is_certain || is_inside(it.client)));
+        let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|refusal| refusal.client));
         let mut parties = HashSet::new();
         let mut evidence = Evidence { has_answered: last_answer.is_some(), ..Evidence::default() };
         for client in clients.filter(|client| self.is_credible(*client, endpoint, &is_sibling)) {

@@ -35,8 +35,8 @@ pub struct Sighting {
     /// Clients that have completed a handshake with an endpoint.
     pub(crate) credible: HashSet<(IpAddr, SocketAddr)>,
     pub(crate) open: HashMap<SocketAddr, u32>,
-    /// Refused since the last walk.
-    pub(crate) refused: Vec<Pair>,
+    /// Refused since the last walk, and whether the client cannot have caused it.
+    pub(crate) refused: Vec<(Pair, bool)>,
 }
 
 /// Client and endpoint.
@@ -67,10 +67,11 @@ impl Sighting {
         }
     }
 
-    /// A connection that the endpoint refused with a reset.
-    pub fn note_refused(&mut self, client: SocketAddr, endpoint: SocketAddr) {
+    /// A connection that ended with a reset before it was answered. A client that resets its own connection looks the same,
+    /// unless the reset is known to come from the endpoint.
+    pub fn note_refused(&mut self, client: SocketAddr, endpoint: SocketAddr, is_certain: bool) {
         if self.watched.contains(&endpoint) && self.refused.len() < MOST_WAITING {
-            self.refused.push((client, endpoint));
+            self.refused.push(((client, endpoint), is_certain));
         }
     }
 }

@@ -4,12 +4,14 @@
 //! Nothing here can write to a kernel.
 #![forbid(unsafe_code)]
 
+mod conditions;
 mod difference;
 mod packet;
 mod services;
 mod table;
 mod verify;
 
+pub use conditions::EndpointCondition;
 pub use difference::{BehaviourChange, DifferenceAnswer, difference};
 pub use packet::{CandidateAnswer, PacketAnswer, PacketQuestion, StepAnswer, explain_packet};
 pub use services::{ServiceRow, ServicesAnswer, services};

@@ -3,9 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_model::Protocol;
-use portolan_plan::{Fate, Packet, Plan, Step, Trace, trace};
+use portolan_plan::{Fate, Packet, Plan, ServicePlan, Step, Trace, trace};
 use serde::{Deserialize, Serialize};
 
+use crate::conditions::conditions;
 use crate::table::Style;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -96,8 +97,14 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
         objects_from: objects_from.into(),
         stopped_by: stopped_by(fate),
         disagreement: disagreement(&decided, met, objects_from),
-        notes: met.notes.clone(),
+        notes: met.notes.iter().cloned().chain(service.into_iter().flat_map(|port| notes(plan, port))).collect(),
     }
+}
+
+/// Endpoints that the packet may miss among the candidates, or that have a smaller share than others.
+fn notes(plan: &Plan, port: &ServicePlan) -> Vec<String> {
+    let unusual = conditions(plan, port).into_iter().filter(|it| it.condition != "draining");
+    unusual.map(|it| format!("{} is {}: {}", it.endpoint, it.condition, it.because)).collect()
 }
 
 fn disagreement(decided: &Trace, met: &Trace, objects_from: &str) -> Option<String> {

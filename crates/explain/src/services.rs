@@ -6,6 +6,7 @@ use portolan_model::{Service, ServicePortName, TrafficPolicy};
 use portolan_plan::{Plan, Pool, ServicePlan};
 use serde::{Deserialize, Serialize};
 
+use crate::conditions::{EndpointCondition, conditions, summary};
 use crate::table::{Style, table};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct ServiceRow {
     pub internal_policy: String,
     pub external_policy: String,
     pub affinity_seconds: Option<u32>,
+    /// Endpoints that do not get what others get, and why.
+    #[serde(default)]
+    pub conditions: Vec<EndpointCondition>,
     /// Addresses that another Service has.
     pub conflicts: Vec<String>,
 }
@@ -60,6 +64,7 @@ fn row_without_rules(service: &Service) -> ServiceRow {
         internal_policy: policy(service.internal_policy).into(),
         external_policy: policy(service.external_policy).into(),
         affinity_seconds: None,
+        conditions: Vec::new(),
         conflicts: Vec::new(),
     }
 }
@@ -79,6 +84,7 @@ fn row(plan: &Plan, service: &Service, name: &ServicePortName, families: &[&Serv
         internal_policy: policy(service.internal_policy).into(),
         external_policy: policy(service.external_policy).into(),
         affinity_seconds: service.affinity_seconds,
+        conditions: families.iter().flat_map(|port| conditions(plan, port)).collect(),
         conflicts: conflicts.map(|it| format!("{} belongs to {}", it.address, it.holder)).collect(),
     }
 }
@@ -122,9 +128,18 @@ fn cells(row: &ServiceRow) -> Vec<String> {
     vec![
         row.service.clone(),
         row.protocol.clone(),
-        if row.protocol == "-" { "-".into() } else { format!("{}/{}", row.ready, row.total) },
+        ready(row),
         row.frontends.iter().cloned().chain(conflicts).collect::<Vec<_>>().join("\n"),
         policy,
         row.affinity_seconds.map_or("-".into(), |seconds| format!("{seconds}s")),
     ]
+}
+
+/// Ready endpoints of all, and how many of them are quarantined or warming up.
+fn ready(row: &ServiceRow) -> String {
+    if row.protocol == "-" {
+        return "-".into();
+    }
+    let counts = [format!("{}/{}", row.ready, row.total)];
+    counts.into_iter().chain(summary(&row.conditions)).collect::<Vec<_>>().join("\n")
 }

@@ -197,6 +197,23 @@ fn an_endpoint_that_answers_others_is_not_quarantined() {
     assert!(!story.is_quarantined(1));
 }
 
+/// A client outside can reset its own connections; a pod is trusted not to.
+#[test]
+fn an_endpoint_that_refuses_is_quarantined() {
+    for (client, is_certain, is_quarantined) in
+        [(INSIDE, false, true), ([192, 0, 2, 1], false, false), ([192, 0, 2, 1], true, false)]
+    {
+        let mut story = Story::of(&facts(quarantine(), &[1, 2, 3]));
+        let served = story.connect(client, 2, Stage::Established, 1);
+        story.see(&served);
+        let mut sighting = Sighting::of(story.balancer.watched().expect("a Service wants it").clone());
+        served.iter().for_each(|flow| sighting.note(*flow));
+        (0..5).for_each(|port| sighting.note_refused((client, port).into(), socket(1), is_certain));
+        story.balancer.note(sighting, story.now, |client| client == IpAddr::from(INSIDE));
+        assert_eq!(story.is_quarantined(1), is_quarantined, "{client:?}, certain: {is_certain}");
+    }
+}
+
 #[test]
 fn if_nothing_answers_nothing_is_quarantined() {
     let mut story = Story::of(&facts(quarantine(), &[1, 2]));

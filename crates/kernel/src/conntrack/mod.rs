@@ -1,6 +1,7 @@
 //! Connection tracking: listing flows, and deleting stale ones.
 
 pub(crate) mod fuzz;
+mod refused;
 mod tcp;
 mod tuple;
 
@@ -11,6 +12,7 @@ use portolan_model::Family;
 
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
+pub use refused::{Refusals, Refused};
 pub use tcp::{TcpFlow, TcpState};
 use tuple::{read_tuple, write_protocol, write_tuple};
 

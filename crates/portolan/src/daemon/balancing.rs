@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portolan_balance::{Balancer, Seen, Sighting, Stage, Verdict};
-use portolan_kernel::conntrack::{Conntrack, TcpFlow, TcpState};
+use portolan_kernel::conntrack::{Conntrack, Refusals, Refused, TcpFlow, TcpState};
 use portolan_model::{Balancing, Family, Snapshot};
 
 use super::events::{self, Event};
@@ -84,10 +84,10 @@ impl Watched {
 }
 
 fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> anyhow::Result<()> {
-    let mut conntrack = Conntrack::open()?;
+    let mut table = Table { conntrack: Conntrack::open()?, refusals: Refusals::open()? };
     events::spawn("connections", move || {
         let endpoints = watched.wait();
-        let is_sent = match walk(&mut conntrack, &endpoints) {
+        let is_sent = match table.look_at(&endpoints) {
             Ok(sighting) => events.send(Event::Sighting(Box::new(sighting))).is_ok(),
             Err(error) => {
                 tracing::warn!("{error}; endpoints that do not answer are not found until it works again");
@@ -99,16 +99,26 @@ fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> any
     })
 }
 
-fn walk(conntrack: &mut Conntrack, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
-    let mut sighting = Sighting::of(endpoints.clone());
-    for family in Family::BOTH {
-        let is_watched = |flow: &TcpFlow| endpoints.contains(&flow.flow.reply_source);
-        let flows: Vec<Seen> = conntrack.tcp_flows(family, |seen: &mut Vec<Seen>, flow| {
-            seen.extend(is_watched(flow).then(|| self::seen(flow)));
-        })?;
-        flows.into_iter().for_each(|flow| sighting.note(flow));
+struct Table {
+    conntrack: Conntrack,
+    refusals: Refusals,
+}
+
+impl Table {
+    fn look_at(&mut self, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
+        let mut sighting = Sighting::of(endpoints.clone());
+        for family in Family::BOTH {
+            let is_watched = |flow: &TcpFlow| endpoints.contains(&flow.flow.reply_source);
+            let flows: Vec<Seen> = self.conntrack.tcp_flows(family, |seen: &mut Vec<Seen>, flow| {
+                seen.extend(is_watched(flow).then(|| self::seen(flow)));
+            })?;
+            flows.into_iter().for_each(|flow| sighting.note(flow));
+        }
+        for Refused { flow, is_by_server } in self.refusals.take()? {
+            sighting.note_refused(flow.original_source, flow.reply_source, is_by_server);
+        }
+        Ok(sighting)
     }
-    Ok(sighting)
 }
 
 fn seen(flow: &TcpFlow) -> Seen {

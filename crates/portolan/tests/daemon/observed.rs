@@ -86,9 +86,25 @@ fn an_endpoint_that_hangs_gets_no_new_connections_in_any_mode() {
         println!("{} mode: {failed} of {all} fail after 4 s", mode.name());
         assert!(failed <= 1, "{} mode: {failed} of {all} connections fail\n{}", mode.name(), node.log());
         assert!(node.log().contains("10.244.1.3:8080 does not answer"), "{}", node.log());
+        let services = String::from_utf8(node.query(&["services"]).stdout).expect("it is text");
+        assert!(services.contains("1 quarantined"), "{services}");
         let metrics = node.get("127.0.0.1:10249", "/metrics");
         assert!(metrics.contains("\nportolan_quarantined_endpoints 1\n"), "{metrics}");
     }
+}
+
+/// Its process is gone, and its readiness probe has not noticed.
+#[test]
+fn an_endpoint_that_refuses_gets_no_new_connections() {
+    let mode = modes_here().next().expect("there is a mode");
+    let node = node_in(mode, "portolan.dev/quarantine: 'on'");
+    connect(&node, Duration::from_secs(1));
+    let rules = "add table inet refuse\nadd chain inet refuse input { type filter hook input priority 0; }\n\
+        add rule inet refuse input tcp dport 8080 tcp flags syn reject with tcp reset\n";
+    node.lab.host("pod-a2").command_with_input(&["nft", "-f", "-"], rules).expect("a pod has its own rules");
+    let (failed, all) = failures(&connect(&node, Duration::from_secs(6)), Duration::from_secs(3));
+    assert!(failed <= 1, "{failed} of {all} connections fail\n{}", node.log());
+    assert!(node.log().contains("10.244.1.3:8080 does not answer"), "{}", node.log());
 }
 
 #[test]
