@@ -18,4 +18,4 @@ pub use error::Error;
 pub use lab::{Answer, Binding, Cgroup, Host, Lab, Load, LongConnection, Outcome, Stream, Tally, check, remove_cgroup};
 pub use packet::{Expected, PacketLine, Protocol, Source};
 pub use rustix::thread::CapabilitySet;
-pub use scenario::{Scenario, Step};
+pub use scenario::{ConnectionLine, Scenario, Step};

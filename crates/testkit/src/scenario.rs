@@ -13,13 +13,16 @@
 //! golden text
 //! ```
 //!
-//! `objects.yaml` and `packets` may repeat: each pair is a step that replaces the whole set of objects. The golden
-//! sections come last, one per mode.
+//! `objects.yaml` and `packets` may repeat: each pair is a step that replaces the whole set of objects. A section `after 10s` is
+//! a step in which time passes, and its lines are the connections that the node tracks meanwhile:
+//! `10.244.1.4 -> 10.244.1.3:8080 waiting 3`. The golden sections come last, one per mode.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::packet::{MODES, PacketLine};
@@ -38,12 +41,42 @@ pub struct Scenario {
 }
 
 /// One state of the cluster, and the packets that are sent in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     pub objects: String,
     /// The line of the file on which the objects begin.
     pub objects_line: usize,
+    /// The time that passes before the packets are sent, and the connections that are tracked meanwhile.
+    pub passes: Duration,
+    pub connections: Vec<ConnectionLine>,
     pub packets: Vec<PacketLine>,
+}
+
+/// Connections of a client to an endpoint, as the node tracks them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionLine {
+    pub client: IpAddr,
+    pub endpoint: SocketAddr,
+    /// `waiting`, `answered` or `established`.
+    pub stage: String,
+    pub count: u16,
+}
+
+impl ConnectionLine {
+    fn parse(text: &str) -> Result<Self, String> {
+        let malformed = || format!("{text:?} is not `CLIENT -> ENDPOINT STAGE COUNT`");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [client, "->", endpoint, stage, count] = words[..] else { return Err(malformed()) };
+        if !["waiting", "answered", "established"].contains(&stage) {
+            return Err(malformed());
+        }
+        Ok(Self {
+            client: client.parse().map_err(|_| malformed())?,
+            endpoint: endpoint.parse().map_err(|_| malformed())?,
+            stage: stage.to_owned(),
+            count: count.parse().map_err(|_| malformed())?,
+        })
+    }
 }
 
 impl Scenario {
@@ -65,6 +98,11 @@ impl Scenario {
         let mut paths = text_files(folder.as_ref())?;
         paths.sort();
         paths.iter().map(Scenario::load).collect()
+    }
+
+    /// Whether time passes in it.
+    pub fn has_time(&self) -> bool {
+        self.steps.iter().any(|step| !step.passes.is_zero())
     }
 
     /// The whole file with the golden section of `mode` replaced, or appended if there is none; every other byte stays.
@@ -133,9 +171,14 @@ fn check_order(previous: &str, name: &str) -> Result<(), String> {
     let golden_began = MODES.contains(&previous);
     match name {
         "flags" if !previous.is_empty() => Err("`flags` is the first section, and the only one of its name".to_owned()),
-        "packets" if previous != "objects.yaml" => {
+        "packets" if previous != "objects.yaml" && time(previous).is_none() => {
             Err("`packets` comes once, right after an `objects.yaml`".to_owned())
         }
+        name if time(name).is_some() => match previous {
+            "" | "flags" => Err("time passes after a first `objects.yaml`".to_owned()),
+            _ if golden_began => Err("time passes before the golden sections".to_owned()),
+            _ => Ok(()),
+        },
         "objects.yaml" if golden_began => Err("`objects.yaml` comes before the golden sections".to_owned()),
         "flags" | "packets" | "objects.yaml" => Ok(()),
         mode if MODES.contains(&mode) => Ok(()),
@@ -148,12 +191,26 @@ fn check_order(previous: &str, name: &str) -> Result<(), String> {
 
 impl Scenario {
     fn add(&mut self, section: &Section<'_>, body: &str) -> Result<(), Problem> {
+        if let Some(time) = time(section.name) {
+            return self.add_time(time, section.line + 1, body);
+        }
         match section.name {
             "flags" => self.flags = parse_flags(body),
             "objects.yaml" => self.steps.push(Step::new(section.line + 1, body)),
             "packets" => self.add_packets(section.line + 1, body)?,
             mode => self.add_golden(section.line, mode, body)?,
         }
+        Ok(())
+    }
+
+    /// A step with the same objects.
+    fn add_time(&mut self, passes: Duration, first_line: usize, body: &str) -> Result<(), Problem> {
+        let before = self.steps.last().expect("the order was checked");
+        let mut step = Step { passes, ..Step::new(before.objects_line, &before.objects) };
+        for (line, text) in (first_line..).zip(body.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+            step.connections.push(ConnectionLine::parse(text).map_err(|reason| Problem::new(line, reason))?);
+        }
+        self.steps.push(step);
         Ok(())
     }
 
@@ -175,8 +232,14 @@ impl Scenario {
 
 impl Step {
     fn new(objects_line: usize, objects: &str) -> Step {
-        Step { objects: objects.to_owned(), objects_line, packets: Vec::new() }
+        Step { objects: objects.to_owned(), objects_line, ..Step::default() }
     }
+}
+
+/// The time of a heading `after 10s`.
+fn time(heading: &str) -> Option<Duration> {
+    let seconds = heading.strip_prefix("after ")?.strip_suffix('s')?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 fn parse_flags(body: &str) -> Vec<String> {

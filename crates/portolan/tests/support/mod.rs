@@ -1,5 +1,7 @@
 //! Runs scenario files: parses their flags, and plans their objects.
 
+mod story;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,6 +14,7 @@ use portolan_model::{Protocol, Snapshot};
 use portolan_plan::{Packet, Plan, PlanConfig, plan};
 use portolan_source::{Manifests, Options, State};
 use portolan_testkit::{PacketLine, Protocol as WireProtocol, Scenario, topology};
+pub(crate) use story::Story;
 
 /// Flags of every scenario, unless its own flags override them.
 const DEFAULTS: [(&str, &str); 2] =
@@ -135,6 +138,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 /// The facts of a scenario that are read so far; its steps can be repeated.
 struct Reader {
     session: Session,
+    story: Story,
     read: Vec<Snapshot>,
 }
 
@@ -142,14 +146,22 @@ impl Reader {
     fn of(scenario: &Scenario) -> Arc<Mutex<Reader>> {
         static READERS: Mutex<BTreeMap<String, Arc<Mutex<Reader>>>> = Mutex::new(BTreeMap::new());
         let mut readers = READERS.lock().expect("no test panics with it");
-        let reader = || Arc::new(Mutex::new(Reader { session: Session::new(scenario), read: Vec::new() }));
+        let reader = || {
+            Arc::new(Mutex::new(Reader { session: Session::new(scenario), story: Story::default(), read: Vec::new() }))
+        };
         readers.entry(scenario.name.clone()).or_insert_with(reader).clone()
     }
 
     fn facts(&mut self, scenario: &Scenario, rounds: usize) -> Vec<Snapshot> {
         let count = rounds * scenario.steps.len();
-        for step in scenario.steps.iter().cycle().take(count).skip(self.read.len()) {
-            self.read.push(self.session.read(&scenario.name, &step.objects));
+        let steps = scenario.steps.iter().enumerate().cycle();
+        for (number, step) in steps.take(count).skip(self.read.len()) {
+            if number == 0 {
+                self.story = Story::default();
+            }
+            let mut snapshot = self.session.read(&scenario.name, &step.objects);
+            self.story.follow(&mut snapshot, step);
+            self.read.push(snapshot);
         }
         self.read[..count].to_vec()
     }
