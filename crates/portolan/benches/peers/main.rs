@@ -1,9 +1,11 @@
 //! Portolan and kube-proxy in one run: same API server, same lab, same objects, one after the other: `make bench-peers`.
 //!
 //! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs only the smallest size, a number of
-//! Services only that size, and the name of a contender only that one; with any of these, nothing is written.
+//! Services only that size, and the name of a contender only that one; with any of these, nothing is written. `hang` measures
+//! what happens while an endpoint hangs, and nothing else.
 
 mod contender;
+mod hang;
 mod measure;
 mod network;
 mod plot;
@@ -28,6 +30,10 @@ fn main() {
     let named = Contender::ALL.iter().any(|it| has(&it.name()));
     let sized = ROUNDS.iter().any(|(services, ..)| has(&services.to_string()));
     let mut stage = Stage::build(network::serve_all_addresses);
+    if has("hang") {
+        stage.grow(10, 3);
+        return hang::run(&stage);
+    }
     let mut results: Vec<Result> = Vec::new();
     for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {
         stage.grow(*services, *endpoints);

@@ -89,12 +89,12 @@ pub(crate) fn run(stage: &Stage, contender: Contender) -> Result {
     }
 }
 
-fn start(stage: &Stage, contender: Contender) -> Program {
+pub(crate) fn start(stage: &Stage, contender: Contender) -> Program {
     let log = stage.folder().join("contender.log");
     Program::start(stage.node(), &contender.name(), contender.command(stage), &log).expect("the program starts")
 }
 
-fn stop(stage: &Stage, contender: Contender, program: Program) {
+pub(crate) fn stop(stage: &Stage, contender: Contender, program: Program) {
     program.end(Signal::TERM);
     let output = stage.node().run(|| contender.clean_up().output()).expect("the program starts");
     assert!(output.status.success(), "cleaning up failed: {}", String::from_utf8_lossy(&output.stderr));

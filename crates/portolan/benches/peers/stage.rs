@@ -62,6 +62,26 @@ impl Stage {
         self.client().patch(&path_of(&slice(number, 0)), &patch).expect("the slice can be changed");
     }
 
+    /// Gives a Service an annotation, or takes all from it.
+    pub(crate) fn annotate(&self, number: u32, annotation: Option<(&str, &str)>) {
+        let annotations = annotation.map(|(key, value)| json!({key: value}));
+        let patch = json!({"metadata": {"annotations": annotations}});
+        self.client().patch(&path_of(&service(number)), &patch).expect("the Service can be changed");
+    }
+
+    /// An endpoint drops everything that it gets.
+    pub(crate) fn hang(&self, endpoint: Ipv4Addr) {
+        let rules = format!(
+            "add table ip hang\nadd chain ip hang input {{ type filter hook input priority 0; }}\n\
+             add rule ip hang input ip daddr {endpoint} drop\n"
+        );
+        self.lab.host(SERVER).command_with_input(&["nft", "-f", "-"], &rules).expect("a pod has its own rules");
+    }
+
+    pub(crate) fn recover(&self) {
+        self.lab.host(SERVER).command(&["nft", "delete", "table", "ip", "hang"]).expect("an endpoint hangs");
+    }
+
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.control_plane.kubeconfig(Identity::KubeProxy)
     }

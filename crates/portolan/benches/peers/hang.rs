@@ -1,0 +1,65 @@
+//! One of three endpoints hangs: connections that fail or take longer than a second, for each proxy.
+
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::contender::Contender;
+use crate::measure::{start, stop};
+use crate::network::wait_for;
+use crate::stage::{Stage, endpoint_address, vip};
+
+const PER_SECOND: u32 = 100;
+const SLOW: Duration = Duration::from_secs(1);
+const LASTS: Duration = Duration::from_secs(60);
+/// Where one column ends and the next begins, in seconds.
+const COLUMNS: [(u64, u64); 3] = [(0, 3), (3, 10), (10, 60)];
+
+/// Prints one line for each.
+pub(crate) fn run(stage: &Stage) {
+    println!("| proxy | quarantine | 0-3 s | 3-10 s | 10-60 s |\n|---|---|---|---|---|");
+    let without = |contender| (contender, false);
+    let with = |contender| (contender, true);
+    let peers = ["nftables", "iptables"].map(Contender::kube_proxy).map(without);
+    let own = ["nftables", "iptables", "userspace", "ebpf"].map(Contender::portolan);
+    for (contender, quarantine) in peers.into_iter().chain(own.map(without)).chain(own.map(with)) {
+        stage.annotate(0, quarantine.then_some(("portolan.dev/quarantine", "on")));
+        let connections = measure(stage, contender);
+        let cells = COLUMNS.map(|column| cell(&connections, column)).join(" | ");
+        println!("| {} | {} | {cells} |", contender.name(), if quarantine { "on" } else { "-" });
+    }
+}
+
+fn measure(stage: &Stage, contender: Contender) -> Vec<(Duration, bool)> {
+    let program = start(stage, contender);
+    let ready = stage.client_host().run(|| wait_for(vip(0), Duration::from_secs(60), |_| true));
+    assert!(ready.is_some(), "{} does not serve", contender.name());
+    stage.client_host().run(|| connect(vip(0), Duration::from_secs(2)));
+    stage.hang(endpoint_address(0, 1));
+    let connections = stage.client_host().run(|| connect(vip(0), LASTS));
+    stage.recover();
+    stop(stage, contender, program);
+    connections
+}
+
+/// When each connection began, and whether it failed or was slow. None waits for another.
+fn connect(service: SocketAddr, time: Duration) -> Vec<(Duration, bool)> {
+    let begin = Instant::now();
+    let open = move || {
+        let start = begin.elapsed();
+        (start, TcpStream::connect_timeout(&service, SLOW).is_err())
+    };
+    let count = time.as_millis() as u32 * PER_SECOND / 1000;
+    let start = |number: u32| {
+        thread::sleep((Duration::from_secs(1) * number / PER_SECOND).saturating_sub(begin.elapsed()));
+        thread::spawn(open)
+    };
+    let threads: Vec<_> = (0..count).map(start).collect();
+    threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+}
+
+fn cell(connections: &[(Duration, bool)], (from, to): (u64, u64)) -> String {
+    let column = connections.iter().filter(|(start, _)| (from..to).contains(&start.as_secs()));
+    let (failed, all) = (column.clone().filter(|(_, failed)| *failed).count(), column.count());
+    format!("{failed} of {all} ({:.2} %)", failed as f64 / all.max(1) as f64 * 100.0)
+}
