@@ -15,6 +15,7 @@ mod families;
 mod files;
 mod flows;
 mod foreign;
+mod hanging;
 mod iptables;
 mod layouts;
 mod life;

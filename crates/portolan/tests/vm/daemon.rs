@@ -7,6 +7,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::{LongConnection, Protocol, Stream};
 
 use crate::drift::{Damage, longest_repair};
+use crate::hanging::check_that_it_is_quarantined;
 use crate::lab;
 use crate::node::{Node, service};
 use crate::poll::until;
@@ -37,6 +38,13 @@ fn write_service(node: &Node, annotations: &str) {
 fn shown(node: &Node, words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     node.lab.host("node-a").command(&words).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn an_endpoint_that_hangs_gets_no_new_connections() {
+    let _alone = lab();
+    let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
+    of_vm.for_each(check_that_it_is_quarantined);
 }
 
 #[test]

@@ -10,6 +10,9 @@ mod daemon;
 mod draining;
 #[path = "../daemon/drift.rs"]
 mod drift;
+#[path = "../daemon/hanging.rs"]
+#[expect(dead_code, reason = "the tests of the daemon on the host use more")]
+mod hanging;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
 mod kernel;

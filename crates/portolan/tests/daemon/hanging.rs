@@ -1,0 +1,88 @@
+//! One of three endpoints hangs while connections come at a steady rate.
+
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portolan_dataplane::mode::Mode;
+use portolan_testkit::Protocol;
+
+use crate::node::{Node, WEB, WEB_IP, web};
+
+const ENDPOINTS: [&str; 3] = ["10.244.1.2", "10.244.1.3", "10.244.2.2"];
+/// Emulation is slow.
+fn per_second() -> u32 {
+    if std::env::var_os("IN_TEST_VM").is_some() { 20 } else { 100 }
+}
+
+/// A connection that takes longer has lost a SYN, or hangs.
+const SLOW: Duration = Duration::from_secs(1);
+
+pub(crate) fn annotated(annotations: &str, endpoints: &[&str]) -> String {
+    web(WEB_IP, endpoints).replacen("metadata: {", &format!("metadata: {{annotations: {{{annotations}}}, "), 1)
+}
+
+pub(crate) fn node_in(mode: &dyn Mode, annotations: &str) -> Node {
+    let mut node = Node::new();
+    node.serve(&ENDPOINTS.map(|address| format!("{address}:8080")).each_ref().map(|it| &**it), Protocol::Tcp);
+    node.write("web.yaml", &annotated(annotations, &ENDPOINTS));
+    node.start_with(&[&format!("--proxy-mode={}", mode.name())]);
+    node
+}
+
+/// The pod drops everything that it gets, as one whose machine hangs.
+pub(crate) fn hang(node: &Node, pod: &str) {
+    let rules = "add table inet hang\nadd chain inet hang input { type filter hook input priority 0; policy drop; }\n";
+    node.lab.host(pod).command_with_input(&["nft", "-f", "-"], rules).expect("a pod has its own rules");
+}
+
+pub(crate) fn recover(node: &Node, pod: &str) {
+    node.lab.host(pod).command(&["nft", "delete", "table", "inet", "hang"]).expect("the pod hangs");
+}
+
+/// When each connection began, and whether it was slow or failed.
+pub(crate) type Connections = Vec<(Duration, bool)>;
+
+/// Opens connections at a rate, none of which waits for another.
+pub(crate) fn connect(node: &Node, time: Duration) -> Connections {
+    let begin = Instant::now();
+    node.lab.host("pod-a3").run(|| {
+        thread::scope(|scope| {
+            let open = || {
+                let start = begin.elapsed();
+                let is_open = TcpStream::connect_timeout(&WEB.parse().expect("an address"), SLOW).is_ok();
+                (start, !is_open)
+            };
+            let count = time.as_millis() as u32 * per_second() / 1000;
+            let threads: Vec<_> = (0..count)
+                .map(|number| {
+                    let due = Duration::from_secs(1) * number / per_second();
+                    thread::sleep(due.saturating_sub(begin.elapsed()));
+                    scope.spawn(open)
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+        })
+    })
+}
+
+pub(crate) fn failures(connections: &Connections, from: Duration) -> (usize, usize) {
+    let later = connections.iter().filter(|(start, _)| *start >= from);
+    (later.clone().filter(|(_, failed)| *failed).count(), later.count())
+}
+
+/// After three seconds at most one in a thousand connections may fail. Without quarantine it is every third one.
+pub(crate) fn check_that_it_is_quarantined(mode: &dyn Mode) {
+    let node = node_in(mode, "portolan.dev/quarantine: 'on'");
+    connect(&node, Duration::from_secs(1));
+    hang(&node, "pod-a2");
+    let connections = connect(&node, Duration::from_secs(8));
+    let (failed, all) = failures(&connections, Duration::from_secs(4));
+    println!("{} mode: {failed} of {all} fail after 4 s", mode.name());
+    assert!(failed <= 1, "{} mode: {failed} of {all} connections fail\n{}", mode.name(), node.log());
+    assert!(node.log().contains("10.244.1.3:8080 does not answer"), "{}", node.log());
+    let services = String::from_utf8(node.query(&["services"]).stdout).expect("it is text");
+    assert!(services.contains("1 quarantined"), "{services}");
+    let metrics = node.get("127.0.0.1:10249", "/metrics");
+    assert!(metrics.contains("\nportolan_quarantined_endpoints 1\n"), "{metrics}");
+}
