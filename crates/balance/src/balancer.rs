@@ -92,6 +92,12 @@ impl Balancer {
         self.watched.as_ref()
     }
 
+    /// Endpoints that do not answer.
+    pub fn silent(&self) -> HashSet<SocketAddr> {
+        let wanted = self.services.values().filter(|tracked| tracked.wanted.quarantine);
+        wanted.flat_map(Tracked::silent).collect()
+    }
+
     /// What a walk of the connection table shows. Pods and the node itself are inside.
     pub fn note(&mut self, sighting: Sighting, now: Duration, is_inside: impl Fn(IpAddr) -> bool) -> Vec<Verdict> {
         let open = sighting.open.clone();

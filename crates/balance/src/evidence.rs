@@ -84,13 +84,15 @@ impl Memory {
     ) -> Evidence {
         let last_answer = self.last_answers.get(&endpoint).copied().filter(|time| *time > since);
         let begin = last_answer.unwrap_or(since);
-        let waiting = self.waiting.get(&endpoint).into_iter().flatten();
-        let waiting = waiting.filter(|(_, first)| **first >= begin && now.saturating_sub(**first) >= PATIENCE);
+        let recent = self.waiting.get(&endpoint).into_iter().flatten().filter(|(_, first)| **first >= begin);
+        let is_young = |first: &Duration| now.saturating_sub(*first) < PATIENCE;
+        let is_pending = recent.clone().any(|(_, first)| is_young(first));
+        let waiting = recent.filter(|(_, first)| !is_young(first));
         let refused = self.refused.get(&endpoint).into_iter().flatten();
         let refused = refused.filter(|it| it.time > begin && (it.is_certain || is_inside(it.client)));
         let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|refusal| refusal.client));
         let mut parties = HashSet::new();
-        let mut evidence = Evidence { has_answered: last_answer.is_some(), ..Evidence::default() };
+        let mut evidence = Evidence { has_answered: last_answer.is_some(), is_pending, ..Evidence::default() };
         for client in clients.filter(|client| self.is_credible(*client, endpoint, &is_sibling)) {
             evidence.unanswered += 1;
             evidence.is_from_inside |= is_inside(client);

@@ -24,6 +24,8 @@ pub(crate) struct Evidence {
     pub(crate) clients: usize,
     /// Whether one of them is a pod or the node itself.
     pub(crate) is_from_inside: bool,
+    /// Whether a connection waits that is too young to count.
+    pub(crate) is_pending: bool,
 }
 
 /// Some packets get lost on the way.
@@ -53,7 +55,10 @@ enum State {
     Quarantined {
         until: Duration,
     },
-    Trial,
+    /// It gets few connections, and none while one of them waits for its answer.
+    Trial {
+        waits: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +78,20 @@ impl Silence {
         matches!(self.state, State::Quarantined { .. })
     }
 
+    /// Whether it gets no new connections.
+    pub(crate) fn is_left_out(&self) -> bool {
+        matches!(self.state, State::Quarantined { .. } | State::Trial { waits: true })
+    }
+
     pub(crate) fn note(&mut self, evidence: Evidence, now: Duration) -> Option<Change> {
         match self.state {
             State::Answers if evidence.is_convincing() => Some(self.quarantine(now)),
-            State::Trial if evidence.has_answered => Some(self.release(now)),
-            State::Trial if evidence.unanswered > 0 => Some(self.quarantine(now)),
+            State::Trial { .. } if evidence.has_answered => Some(self.release(now)),
+            State::Trial { .. } if evidence.unanswered > 0 => Some(self.quarantine(now)),
+            State::Trial { .. } if evidence.is_pending => {
+                self.state = State::Trial { waits: true };
+                None
+            }
             _ => self.wait(now),
         }
     }
@@ -86,11 +100,15 @@ impl Silence {
     fn wait(&mut self, now: Duration) -> Option<Change> {
         match self.state {
             State::Quarantined { until } if now >= until => {
-                (self.state, self.since) = (State::Trial, now);
+                (self.state, self.since) = (State::Trial { waits: false }, now);
                 Some(Change::Trial)
             }
-            State::Trial if self.warmth(now) == Observation::WHOLE => Some(self.release(now)),
-            _ => None,
+            State::Trial { .. } if self.warmth(now) == Observation::WHOLE => Some(self.release(now)),
+            State::Trial { .. } => {
+                self.state = State::Trial { waits: false };
+                None
+            }
+            State::Answers | State::Quarantined { .. } => None,
         }
     }
 
@@ -111,7 +129,7 @@ impl Silence {
 
     /// In a trial.
     pub(crate) fn warmth(&self, now: Duration) -> u16 {
-        if self.state != State::Trial {
+        if !matches!(self.state, State::Trial { .. }) {
             return Observation::WHOLE;
         }
         let doubled = now.saturating_sub(self.since).as_millis() / TRIAL_DOUBLES.as_millis();
@@ -124,8 +142,9 @@ impl Silence {
 mod tests {
     use super::*;
 
-    const HANGS: Evidence = Evidence { has_answered: false, unanswered: 3, clients: 1, is_from_inside: true };
-    const NOTHING: Evidence = Evidence { has_answered: false, unanswered: 0, clients: 0, is_from_inside: false };
+    const HANGS: Evidence =
+        Evidence { has_answered: false, unanswered: 3, clients: 1, is_from_inside: true, is_pending: false };
+    const NOTHING: Evidence = Evidence { unanswered: 0, clients: 0, is_from_inside: false, ..HANGS };
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
@@ -140,7 +159,7 @@ mod tests {
 
     #[test]
     fn one_client_outside_is_not_enough() {
-        let outside = |clients| Evidence { clients, is_from_inside: false, unanswered: 1000, has_answered: false };
+        let outside = |clients| Evidence { clients, is_from_inside: false, unanswered: 1000, ..HANGS };
         assert_eq!(Silence::default().note(outside(2), seconds(1)), None);
         assert!(Silence::default().note(outside(3), seconds(1)).is_some());
     }
@@ -169,6 +188,23 @@ mod tests {
         assert_eq!([20, 22, 24].map(|second| silence.warmth(seconds(second))), [10, 20, 40]);
         assert_eq!(silence.note(Evidence { has_answered: true, ..NOTHING }, seconds(24)), Some(Change::Released));
         assert_eq!(silence.warmth(seconds(24)), 1000);
+    }
+
+    #[test]
+    fn a_trial_waits_for_the_first_answer() {
+        let mut silence = Silence::default();
+        silence.note(HANGS, seconds(0));
+        silence.note(NOTHING, seconds(20));
+        assert!(!silence.is_left_out());
+        assert_eq!(silence.note(Evidence { is_pending: true, ..NOTHING }, seconds(21)), None);
+        assert!(silence.is_left_out());
+        let mut other = silence;
+        assert_eq!(
+            silence.note(Evidence { unanswered: 1, ..NOTHING }, seconds(22)),
+            Some(Change::Quarantined(seconds(40)))
+        );
+        // The client has gone: the next one decides.
+        assert_eq!((other.note(NOTHING, seconds(22)), other.is_left_out()), (None, false));
     }
 
     /// A Service without clients gets its endpoint back, too.

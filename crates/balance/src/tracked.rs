@@ -99,6 +99,12 @@ impl Tracked {
         changes
     }
 
+    /// Endpoints that do not answer. One on trial does not count: its connections are evidence.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = SocketAddr> {
+        let silent = self.endpoints.iter().filter(|(_, endpoint)| endpoint.silence.is_quarantined());
+        silent.map(|(address, _)| *address)
+    }
+
     /// Time alone: endpoints that have become warm are like all others.
     pub(crate) fn advance(&mut self, now: Duration) {
         let slow_start = self.wanted.slow_start;
@@ -119,8 +125,7 @@ impl Tracked {
         Observation {
             warmth: warming.min(trial),
             room: if load { endpoint.room } else { Observation::WHOLE },
-            silent: (quarantine && endpoint.silence.is_quarantined())
-                .then(|| endpoint.silence.since().as_secs() as u32),
+            silent: (quarantine && endpoint.silence.is_left_out()).then(|| endpoint.silence.since().as_secs() as u32),
         }
     }
 

@@ -54,6 +54,7 @@ impl Balance {
     pub(super) fn note(&mut self, sighting: Sighting, is_inside: impl Fn(IpAddr) -> bool) -> (Vec<Verdict>, bool) {
         let before = self.balancer.observed().clone();
         let verdicts = self.balancer.note(sighting, self.start.elapsed(), is_inside);
+        self.watched.set_silent(self.balancer.silent());
         (verdicts, !before.ptr_eq(self.balancer.observed()))
     }
 
@@ -68,12 +69,22 @@ impl Balance {
 struct Watched {
     endpoints: Mutex<Option<Arc<HashSet<SocketAddr>>>>,
     changed: Condvar,
+    /// Those that do not answer.
+    silent: Mutex<HashSet<SocketAddr>>,
 }
 
 impl Watched {
     fn set(&self, endpoints: Option<&Arc<HashSet<SocketAddr>>>) {
         *self.endpoints.lock().expect("no thread panics with it") = endpoints.cloned();
         self.changed.notify_all();
+    }
+
+    fn set_silent(&self, endpoints: HashSet<SocketAddr>) {
+        *self.silent.lock().expect("no thread panics with it") = endpoints;
+    }
+
+    fn silent(&self) -> HashSet<SocketAddr> {
+        self.silent.lock().expect("no thread panics with it").clone()
     }
 
     fn wait(&self) -> Arc<HashSet<SocketAddr>> {
@@ -87,7 +98,8 @@ fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> any
     let mut table = Table { conntrack: Conntrack::open()?, refusals: Refusals::open()? };
     events::spawn("connections", move || {
         let endpoints = watched.wait();
-        let is_sent = match table.look_at(&endpoints) {
+        let looked = table.forget_waiting(&watched.silent()).and_then(|()| table.look_at(&endpoints));
+        let is_sent = match looked {
             Ok(sighting) => events.send(Event::Sighting(Box::new(sighting))).is_ok(),
             Err(error) => {
                 tracing::warn!("{error}; endpoints that do not answer are not found until it works again");
@@ -104,7 +116,36 @@ struct Table {
     refusals: Refusals,
 }
 
+/// In one walk.
+const MOST_FORGOTTEN: usize = 1000;
+
 impl Table {
+    /// A client that got no answer repeats its SYN, and may use the same port again later. As long as the connection is
+    /// tracked, both lead to the endpoint that does not answer. Without its entry the next SYN is translated as a new one.
+    fn forget_waiting(&mut self, silent: &HashSet<SocketAddr>) -> Result<(), portolan_kernel::Error> {
+        for family in Family::BOTH.into_iter().filter(|_| !silent.is_empty()) {
+            let is_stuck = |flow: &TcpFlow| !flow.is_replied && silent.contains(&flow.flow.reply_source);
+            let is_translated = |flow: &TcpFlow| flow.flow.original_destination != flow.flow.reply_source;
+            let stuck: Vec<TcpFlow> = self.conntrack.tcp_flows(family, |stuck: &mut Vec<TcpFlow>, flow| {
+                let is_wanted = stuck.len() < MOST_FORGOTTEN && is_stuck(flow) && is_translated(flow);
+                stuck.extend(is_wanted.then_some(*flow));
+            })?;
+            self.forget(&stuck)?;
+        }
+        Ok(())
+    }
+
+    /// Except one that has got its answer meanwhile.
+    fn forget(&mut self, stuck: &[TcpFlow]) -> Result<(), portolan_kernel::Error> {
+        for TcpFlow { flow, .. } in stuck {
+            let now = self.conntrack.find_tcp(flow.original_source, flow.original_destination)?;
+            if now.is_some_and(|now| now.flow == *flow && !now.is_replied) {
+                self.conntrack.delete_flows(&[*flow])?;
+            }
+        }
+        Ok(())
+    }
+
     fn look_at(&mut self, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
         let mut sighting = Sighting::of(endpoints.clone());
         for family in Family::BOTH {
