@@ -10,7 +10,8 @@ use portolan_model::Family;
 use portolan_plan::{FrontendAddress, Plan, PortKey, Reason, Refusal, ServicePlan};
 
 use super::codec::{endpoint, endpoint_bytes};
-use super::hooks::{HookPlace, Hooks};
+use super::hook_place::HookPlace;
+use super::hooks::Hooks;
 use super::render::{address_number, service_number};
 use crate::Error;
 use crate::nft::NftablesKernel;
