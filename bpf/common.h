@@ -53,7 +53,7 @@ struct frontend_key {
 enum { SCOPE_ADDRESS = 0, SCOPE_NODE_PORT4 = 1, SCOPE_NODE_PORT6 = 2 };
 
 // All that one decision needs, replaced in one step. Pools, counts: cluster, local. Routes: for pods, for the node.
-struct frontend {
+struct decision {
 	u64 pool[2];
 	u32 count[2];
 	u64 service;
@@ -63,6 +63,16 @@ struct frontend {
 	u8 zero;
 };
 enum { ROUTE_CLUSTER = 0, ROUTE_LOCAL = 1, ROUTE_REJECT = 2, ROUTE_PASS = 3 };
+enum { HAS_SLOTS = 1 };
+
+// With HAS_SLOTS, the slots of the cluster pool and then those of the local pool are here, and a decision needs one look-up. The sizes
+// are such that an element takes three cache lines, of which the addresses fill the last.
+enum { SLOTS = 4 };
+struct frontend {
+	struct decision decision;
+	be16 port[SLOTS];
+	struct address address[SLOTS];
+};
 
 struct endpoint_key {
 	u64 pool;
@@ -118,7 +128,8 @@ struct traffic {
 };
 
 _Static_assert(sizeof(struct frontend_key) == 20, "frontend_key");
-_Static_assert(sizeof(struct frontend) == 40, "frontend");
+_Static_assert(sizeof(struct decision) == 40, "decision");
+_Static_assert(sizeof(struct frontend) == 112, "frontend");
 _Static_assert(sizeof(struct endpoint_key) == 16, "endpoint_key");
 _Static_assert(sizeof(struct endpoint) == 24, "endpoint");
 _Static_assert(sizeof(struct member_key) == 32, "member_key");

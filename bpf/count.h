@@ -15,18 +15,31 @@ _Static_assert(__builtin_offsetof(struct socket_operation, cb_flags) == 84, "cb_
 _Static_assert(__builtin_offsetof(struct socket_operation, bytes_received) == 168, "bytes_received");
 _Static_assert(__builtin_offsetof(struct socket_operation, socket) == 184, "socket");
 
-enum { OP_TCP_CONNECT = 3, OP_STATE = 10, FLAG_STATE = 4, STATE_CLOSE = 7 };
+enum { OP_ESTABLISHED = 4, OP_STATE = 10, FLAG_STATE = 4, STATE_CLOSE = 7 };
+
+// The counters of the first pairs are in a map of their own, whose buckets take 64 pages: those of the map for all pairs take a
+// thousand, and most look-ups there miss the TLB.
+INLINE struct traffic *find_traffic(const struct traffic_key *key)
+{
+	struct traffic *known = bpf_map_lookup_elem(&first_traffic, key);
+	return known ? known : bpf_map_lookup_elem(&traffic, key);
+}
+
+// An entry of both maps, by two CPUs at the same time, is added up by the reader.
+INLINE struct traffic *add_traffic(const struct traffic_key *key)
+{
+	struct traffic none = {};
+	if (bpf_map_update_elem(&first_traffic, key, &none, NO_EXIST))
+		bpf_map_update_elem(&traffic, key, &none, NO_EXIST);
+	return find_traffic(key);
+}
 
 INLINE void count_connection(u64 service, const struct endpoint *endpoint)
 {
 	struct traffic_key key = { .service = service, .endpoint = *endpoint };
-	struct traffic *known = bpf_map_lookup_elem(&traffic, &key);
-	if (!known) {
-		struct traffic first = { .connections = 1 };
-		if (!bpf_map_update_elem(&traffic, &key, &first, NO_EXIST))
-			return;
-		known = bpf_map_lookup_elem(&traffic, &key);
-	}
+	struct traffic *known = find_traffic(&key);
+	if (!known)
+		known = add_traffic(&key);
 	// Atomic: a task can be preempted by another one on the same CPU.
 	if (known)
 		__sync_fetch_and_add(&known->connections, 1);
@@ -42,7 +55,8 @@ INLINE void count_refusal(u64 service)
 		bpf_map_update_elem(&refusals, &service, &first, NO_EXIST);
 }
 
-// Changes of state are reported only for sockets that are connected to a Service.
+// Changes of state are reported only for sockets that are connected to a Service, and after they are established: each report costs
+// the connection time.
 INLINE void watch_state(struct socket_operation *ctx)
 {
 	void *socket = ctx->socket;
@@ -64,7 +78,7 @@ INLINE void count_bytes_of(struct socket_operation *ctx)
 		return;
 	struct traffic_key key = { .service = connection->service,
 		.endpoint = { .address = connection->to, .port = connection->to_port } };
-	struct traffic *known = bpf_map_lookup_elem(&traffic, &key);
+	struct traffic *known = find_traffic(&key);
 	if (!known)
 		return;
 	__sync_fetch_and_add(&known->bytes_out, ctx->bytes_acked);

@@ -32,8 +32,9 @@ INLINE int is_current(const struct translation *connection)
 	struct frontend *found = find(&from, UDP, connection->is_node, 0);
 	if (!found)
 		return 0;
-	u8 route = connection->is_node ? found->route[1] : found->route[0];
-	struct member_key key = { .pool = route == ROUTE_LOCAL ? found->pool[1] : found->pool[0],
+	struct decision *it = &found->decision;
+	u8 route = connection->is_node ? it->route[1] : it->route[0];
+	struct member_key key = { .pool = route == ROUTE_LOCAL ? it->pool[1] : it->pool[0],
 		.endpoint = { .address = connection->to, .port = connection->to_port } };
 	return route <= ROUTE_LOCAL && bpf_map_lookup_elem(&members, &key);
 }

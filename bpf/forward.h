@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 // From the frontend that a socket has as its destination to an endpoint.
 
+// One of the two pools of a frontend, whose decision is a copy.
+struct choice {
+	struct frontend *found;
+	struct decision decision;
+	int is_local;
+	u64 pool;
+	u32 count;
+};
+
 // The protocol of the frontend; 0: none. A connection of MPTCP is one of TCP to a Service.
 INLINE u8 service_protocol(struct socket_address *ctx)
 {
@@ -24,10 +33,23 @@ INLINE int known_endpoint(const struct client_key *key, u64 pool, u32 affinity, 
 	return 1;
 }
 
-// The multiplication selects a slot without a division, and the tracer knows this form.
-INLINE int random_endpoint(u64 pool, u32 count, struct endpoint *chosen)
+// A frontend whose element is another one's by now has another pool: pools are named after their Service and endpoints.
+INLINE int slot_here(const struct choice *it, u32 slot, struct endpoint *chosen)
 {
-	struct endpoint_key key = { .pool = pool, .slot = (u64)bpf_get_prandom_u32() * count >> 32 };
+	u32 at = it->is_local ? slot + it->decision.count[0] : slot;
+	if (at >= SLOTS)
+		return 0;
+	chosen->address = it->found->address[at];
+	chosen->port = it->found->port[at];
+	chosen->zero = 0;
+	chosen->zero2 = 0;
+	const volatile u64 *pool = &it->found->decision.pool[it->is_local];
+	return *pool == it->pool;
+}
+
+INLINE int slot_of_pool(u64 pool, u32 slot, struct endpoint *chosen)
+{
+	struct endpoint_key key = { .pool = pool, .slot = slot };
 	struct endpoint *found = bpf_map_lookup_elem(&endpoints, &key);
 	if (!found)
 		return 0;
@@ -35,15 +57,24 @@ INLINE int random_endpoint(u64 pool, u32 count, struct endpoint *chosen)
 	return 1;
 }
 
-INLINE int choose(u64 cookie, const struct frontend *frontend, u64 pool, u32 count, struct endpoint *chosen)
+// The multiplication selects a slot without a division, and the tracer knows this form.
+INLINE int random_endpoint(const struct choice *it, struct endpoint *chosen)
 {
-	if (!frontend->affinity)
-		return random_endpoint(pool, count, chosen);
-	struct client_key key = { .netns_cookie = cookie, .service = frontend->service };
+	u32 slot = (u64)bpf_get_prandom_u32() * it->count >> 32;
+	if (it->decision.flags & HAS_SLOTS)
+		return slot_here(it, slot, chosen);
+	return slot_of_pool(it->pool, slot, chosen);
+}
+
+INLINE int choose(u64 cookie, const struct choice *it, struct endpoint *chosen)
+{
+	if (!it->decision.affinity)
+		return random_endpoint(it, chosen);
+	struct client_key key = { .netns_cookie = cookie, .service = it->decision.service };
 	u64 now = bpf_ktime_get_ns();
-	if (known_endpoint(&key, pool, frontend->affinity, now, chosen))
+	if (known_endpoint(&key, it->pool, it->decision.affinity, now, chosen))
 		return 1;
-	if (!random_endpoint(pool, count, chosen))
+	if (!random_endpoint(it, chosen))
 		return 0;
 	struct client client = { .endpoint = *chosen, .seen_ns = now };
 	bpf_map_update_elem(&clients, &key, &client, 0);
@@ -74,30 +105,35 @@ INLINE void remember(struct exchanges *exchanges, const struct translation *newe
 }
 
 // Chooses an endpoint, and stores the translation with the socket: for as long as it is connected, or for its replies.
-INLINE int translate(struct socket_address *ctx, u64 cookie, const struct frontend *frontend, int is_local,
-		     struct destination *to, int is_message)
+INLINE int translate(struct socket_address *ctx, u64 cookie, const struct choice *it, struct destination *to,
+		     int is_message)
 {
-	u64 pool = is_local ? frontend->pool[1] : frontend->pool[0];
-	u32 count = is_local ? frontend->count[1] : frontend->count[0];
 	void *storage = is_message ? (void *)&exchanges : (void *)&connections;
 	void *stored = bpf_sk_storage_get(storage, ctx->socket, 0, STORAGE_CREATE);
-	if (!stored || !count)
+	if (!stored || !it->count)
 		return PASS;
-	if (is_message && repeat(stored, pool, to))
+	if (is_message && repeat(stored, it->pool, to))
 		return TRANSLATE;
 	struct endpoint chosen;
-	if (!choose(cookie, frontend, pool, count, &chosen))
+	if (!choose(cookie, it, &chosen))
 		return PASS;
 	struct translation newest = { .to = chosen.address, .from = to->address, .to_port = chosen.port,
-		.from_port = to->port, .is_node = cookie == host_cookie, .pool = pool, .service = frontend->service };
+		.from_port = to->port, .is_node = cookie == host_cookie, .pool = it->pool, .service = it->decision.service };
 	if (is_message)
 		remember(stored, &newest);
 	else
 		*(struct translation *)stored = newest;
-	count_connection(frontend->service, &chosen);
+	count_connection(it->decision.service, &chosen);
 	to->address = chosen.address;
 	to->port = chosen.port;
 	return TRANSLATE;
+}
+
+INLINE struct choice choice_of(struct frontend *found, const struct decision *decision, int is_local)
+{
+	return (struct choice){ .found = found, .decision = *decision, .is_local = is_local,
+		.pool = is_local ? decision->pool[1] : decision->pool[0],
+		.count = is_local ? decision->count[1] : decision->count[0] };
 }
 
 // Whether this namespace is left to the rules: its traffic is redirected inside of it, or the socket could not be ended when
@@ -121,16 +157,18 @@ INLINE int decide(struct socket_address *ctx, struct destination *to, int is_mes
 	struct frontend *found = find(to, protocol, is_node, is_message);
 	if (!found)
 		return PASS;
-	struct frontend frontend = *found;
+	struct decision decision = found->decision;
 	if (is_left(cookie, protocol == UDP && !is_message))
 		return PASS;
-	u8 route = is_node ? frontend.route[1] : frontend.route[0];
-	if (route <= ROUTE_LOCAL)
-		return translate(ctx, cookie, &frontend, route == ROUTE_LOCAL, to, is_message);
+	u8 route = is_node ? decision.route[1] : decision.route[0];
+	if (route <= ROUTE_LOCAL) {
+		struct choice choice = choice_of(found, &decision, route == ROUTE_LOCAL);
+		return translate(ctx, cookie, &choice, to, is_message);
+	}
 	// Without bpf_set_retval the error is EPERM, which clients do not expect: the rules reject.
 	if (route != ROUTE_REJECT || !retval)
 		return PASS;
-	count_refusal(frontend.service);
+	count_refusal(decision.service);
 	bpf_set_retval(-ECONNREFUSED);
 	return REFUSE;
 }

@@ -87,7 +87,7 @@ HOOK(getpeername6, 6, backward, 0)
 // The reply is left as it is: another program of the cgroup may have set it.
 SEC("sockops") int count_bytes(struct socket_operation *ctx)
 {
-	if (ctx->op == OP_TCP_CONNECT)
+	if (ctx->op == OP_ESTABLISHED)
 		watch_state(ctx);
 	else if (ctx->op == OP_STATE && ctx->args[1] == STATE_CLOSE)
 		count_bytes_of(ctx);

@@ -26,5 +26,5 @@ pub mod sysctl;
 
 pub use error::{Error, Refusal, Result};
 pub use memory::{release_unused_memory, resident_bytes, share_one_heap};
-pub use namespace::{enter_network_namespace, enter_new_network_namespace};
+pub use namespace::{enter_network_namespace, enter_new_network_namespace, open_network_namespace};
 pub use processor::thread_cpu_time;

@@ -1,7 +1,15 @@
 //! Network namespaces of the calling thread.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Opens the file of a network namespace. Any other file does no harm: a pipe, for one, is not waited for.
+pub fn open_network_namespace(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
 
 /// Moves this thread, and the threads it starts from now on, into a new network namespace.
 pub fn enter_new_network_namespace() -> io::Result<()> {

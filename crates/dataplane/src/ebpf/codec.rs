@@ -5,12 +5,19 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use portolan_model::{Family, Protocol};
 
-use super::objects::{Frontend, FrontendKey, Key, MapName, PoolName, Route, Value};
+use super::objects::{Frontend, FrontendKey, Key, MapName, PoolName, Route, SLOTS, Value};
 
 /// `SCOPE_…`
 const ADDRESS: u8 = 0;
 const NODE_PORT_V4: u8 = 1;
 const NODE_PORT_V6: u8 = 2;
+
+/// `HAS_SLOTS`: both pools are in the frontend.
+const HAS_SLOTS: u8 = 1;
+/// The offsets of `port` and `address` in `struct frontend`, and its size.
+const PORTS: usize = 40;
+const ADDRESSES: usize = PORTS + 2 * SLOTS;
+const FRONTEND: usize = ADDRESSES + 16 * SLOTS;
 
 const OWN_ANYWHERE: u32 = 1;
 const OWN_NODE: u32 = 2;
@@ -66,16 +73,23 @@ fn frontend_key(key: &FrontendKey) -> Vec<u8> {
 fn frontend_value(frontend: &Frontend) -> Vec<u8> {
     let [cluster, local] = frontend.pools;
     let [pod, node] = frontend.routes.map(|route| route as u8);
-    [
+    let flags = if frontend.slots.is_empty() { 0 } else { HAS_SLOTS };
+    let mut bytes = [
         &cluster.0.0.to_ne_bytes()[..],
         &local.0.0.to_ne_bytes(),
         &cluster.1.to_ne_bytes(),
         &local.1.to_ne_bytes(),
         &frontend.service.to_ne_bytes(),
         &frontend.affinity.to_ne_bytes(),
-        &[pod, node, 0, 0],
+        &[pod, node, flags, 0],
     ]
-    .concat()
+    .concat();
+    bytes.resize(FRONTEND, 0);
+    for (slot, endpoint) in frontend.slots.iter().enumerate().take(SLOTS) {
+        bytes[PORTS + 2 * slot..][..2].copy_from_slice(&endpoint.port().to_be_bytes());
+        bytes[ADDRESSES + 16 * slot..][..16].copy_from_slice(&octets(endpoint.ip()));
+    }
+    bytes
 }
 
 /// The family of a slot is that of its endpoint, which the key does not show.
@@ -128,12 +142,22 @@ fn decode_frontend(value: &[u8]) -> Option<Value> {
         3 => Some(Route::PassOn),
         _ => None,
     };
+    let pools = [(pool(value)?, number_at(value, 16)?), (pool(value.get(8..)?)?, number_at(value, 20)?)];
+    let has_slots = value.get(38)? & HAS_SLOTS != 0;
+    let count = if has_slots { pools.iter().map(|(_, count)| *count as usize).sum() } else { 0 };
     Some(Value::Frontend(Box::new(Frontend {
-        pools: [(pool(value)?, number_at(value, 16)?), (pool(value.get(8..)?)?, number_at(value, 20)?)],
+        pools,
         service: pool(value.get(24..)?)?.0,
         affinity: number_at(value, 32)?,
         routes: [route(36)?, route(37)?],
+        slots: (0..count.min(SLOTS)).map(|slot| slot_at(value, slot)).collect::<Option<_>>()?,
     })))
+}
+
+fn slot_at(frontend: &[u8], slot: usize) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes(*frontend.get(PORTS + 2 * slot..)?.first_chunk()?);
+    let at = ADDRESSES + 16 * slot;
+    Some(SocketAddr::new(address(frontend.get(at..at + 16)?)?, port))
 }
 
 fn pool(bytes: &[u8]) -> Option<PoolName> {

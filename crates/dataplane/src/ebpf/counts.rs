@@ -10,13 +10,15 @@ use portolan_model::Family;
 use portolan_plan::{FrontendAddress, Plan, PortKey, Reason, Refusal, ServicePlan};
 
 use super::codec::{endpoint, endpoint_bytes};
-use super::hooks::{HookPlace, Hooks};
+use super::hook_place::HookPlace;
+use super::hooks::Hooks;
 use super::render::{address_number, service_number};
 use crate::Error;
 use crate::nft::NftablesKernel;
 use crate::traffic::{CountTraffic, Counts, ForgetCounts, Pair, ReadTraffic, Traffic, TrafficSample, Usage};
 
-const TRAFFIC: &str = "traffic";
+/// The counters of the first pairs, and of the others.
+const TRAFFIC: [&str; 2] = ["first_traffic", "traffic"];
 const REFUSALS: &str = "refusals";
 
 /// Reads both, and has idle counters deleted by the thread that syncs.
@@ -62,7 +64,9 @@ impl CountTraffic for ReadBoth<'_, '_> {
     fn read_counts(&mut self) -> Result<Counts, Error> {
         let mut counts = self.rules.read_counts()?;
         if let Some(hooks) = self.hooks {
-            add_traffic(hooks.any_map(TRAFFIC)?, self.services, &mut counts)?;
+            for name in TRAFFIC {
+                add_traffic(hooks.any_map(name)?, self.services, &mut counts)?;
+            }
             add_refusals(hooks.any_map(REFUSALS)?, self.services, &mut counts)?;
         }
         Ok(counts)
@@ -107,7 +111,7 @@ struct Orphans(HashSet<(&'static str, Vec<u8>)>);
 impl Orphans {
     fn remove(&mut self, hooks: &Hooks, services: &Services) -> Result<(), Error> {
         let before = std::mem::take(&mut self.0);
-        for name in [TRAFFIC, REFUSALS] {
+        for name in TRAFFIC.into_iter().chain([REFUSALS]) {
             let map = hooks.any_map(name)?;
             for (key, _) in map.entries()?.iter().filter(|(key, _)| !services.has(key)) {
                 let orphan = (name, key.to_vec());
@@ -170,11 +174,13 @@ fn totals<const N: usize>(value: &[u8]) -> [u64; N] {
 
 /// Deletes the hooks' counters of these pairs. Service ports are found by the frontend that stands for them.
 pub(super) fn forget(hooks: &Hooks, plan: &Plan, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
-    let map = hooks.any_map(TRAFFIC)?;
     for (pair, _) in pairs {
         let Some(claim) = plan.holder(pair.destination, pair.port, pair.protocol) else { continue };
         let number = service_number(&claim.holder).to_ne_bytes();
-        map.delete(&[&number[..], &endpoint_bytes(pair.endpoint())].concat())?;
+        let key = [&number[..], &endpoint_bytes(pair.endpoint())].concat();
+        for name in TRAFFIC {
+            hooks.any_map(name)?.delete(&key)?;
+        }
     }
     Ok(())
 }

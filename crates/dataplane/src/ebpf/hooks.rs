@@ -9,71 +9,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use portolan_kernel::bpf::{
-    Cgroup, END_UDP, Link, Loader, Map, MapDefinition, Object, Program, SOCKET_HOOKS, SocketIterator, find_cgroup2,
-    network_namespace_cookie,
-};
+use portolan_kernel::bpf::{Cgroup, Link, Map, MapDefinition, Object, Program, SocketIterator};
 
 use super::attached::Attached;
+use super::hook_place::HookPlace;
 use super::objects::MapName;
-use super::pins::{
-    CGROUP, LINKS, create_folder, failure, io_failure, mount_if_missing, nodes, remove_abandoned, remove_pin,
-    replace_pin,
-};
+use super::pins::{create_folder, failure, mount_if_missing, remove_abandoned, remove_pin, replace_pin};
+use super::programs::{self, Loaded, constants, layout, object};
 use super::{clients, former};
 use crate::Error;
-
-const END_PROGRAM: &str = "end_udp";
-
-/// Where the hooks of this node are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HookPlace {
-    /// The network namespace of the node, as programs know it.
-    pub(super) namespace: u64,
-    /// The processes of this cgroup and those below it meet the hooks.
-    pub(super) cgroup: PathBuf,
-}
-
-impl HookPlace {
-    /// For the network namespace of the calling thread; an empty cgroup is the root of cgroup v2.
-    pub(super) fn find(cgroup: &str) -> Result<Self, Error> {
-        let namespace = network_namespace_cookie()?;
-        if !cgroup.is_empty() {
-            return Ok(Self { namespace, cgroup: cgroup.into() });
-        }
-        let root = find_cgroup2()?.ok_or_else(|| failure("finding the root of cgroup v2", "it is not mounted"))?;
-        Ok(Self { namespace, cgroup: root })
-    }
-
-    pub(super) fn folder(&self) -> PathBuf {
-        nodes().join(format!("{:x}", self.namespace))
-    }
-
-    /// Where systemd keeps all processes in cgroups below the root, the tasks of the root are those of the kernel. Its sockets,
-    /// such as those of NFS, remember the translated address on older kernels and never find another endpoint.
-    fn passes_root(&self) -> bool {
-        ["init.scope", "system.slice"].iter().any(|unit| self.cgroup.join(unit).is_dir())
-    }
-
-    /// The cgroup may be another one than before.
-    fn note_cgroup(&self) -> Result<(), Error> {
-        let path = self.folder().join(CGROUP);
-        remove_pin(&path)?;
-        symlink(&self.cgroup, &path).map_err(|error| io_failure("creating", &path, error))
-    }
-
-    fn links(&self) -> PathBuf {
-        self.folder().join(LINKS)
-    }
-
-    fn maps(&self, layout: u64) -> PathBuf {
-        self.folder().join(format!("{}{layout}", former::MAPS))
-    }
-}
 
 /// The maps, opened, and the programs over them.
 pub(super) struct Hooks {
@@ -91,11 +38,6 @@ pub(super) struct Hooks {
 
 /// The open maps by their names.
 pub(super) type Maps = BTreeMap<String, Map>;
-
-struct Loaded {
-    program: Program,
-    id: u32,
-}
 
 impl Hooks {
     /// Opens the pinned maps, or creates them. Nothing is attached yet.
@@ -173,7 +115,7 @@ impl Hooks {
     /// Attaches all programs, or replaces those that are attached.
     pub(super) fn attach(&mut self) -> Result<(), Error> {
         if self.programs.is_empty() {
-            self.ending = self.load_ending();
+            self.ending = programs::load_ending(|name| self.maps.get(name));
             self.programs = self.load()?;
         }
         let cgroup = Cgroup::open(&self.place.cgroup)?;
@@ -247,37 +189,11 @@ impl Hooks {
         !self.programs.is_empty()
     }
 
-    /// The constants that programs are loaded with. A refusal has its own error number since Linux 5.18.
-    pub(super) fn constants(&self, can_refuse: bool) -> Result<Vec<u8>, Error> {
+    fn load(&self) -> Result<BTreeMap<String, Loaded>, Error> {
         let own =
             [("pass_root", u64::from(self.place.passes_root())), ("udp_connect", u64::from(self.ending.is_some()))];
-        constants(&self.object, self.place.namespace, can_refuse, &own)
-    }
-
-    fn load(&self) -> Result<BTreeMap<String, Loaded>, Error> {
-        match self.load_with(true) {
-            Err(Error::Kernel(portolan_kernel::Error::Refused { .. })) => self.load_with(false),
-            loaded => loaded,
-        }
-    }
-
-    fn load_with(&self, can_refuse: bool) -> Result<BTreeMap<String, Loaded>, Error> {
-        let rodata = Map::frozen("constants", &self.constants(can_refuse)?)?;
-        let loader = Loader::new(&self.object, |name| self.used(name), Some(&rodata))?;
-        let mut programs = BTreeMap::new();
-        for code in &self.object.programs {
-            let program = loader.load(&code.name)?;
-            let id = program.info()?.id;
-            programs.insert(code.name.clone(), Loaded { program, id });
-        }
-        Ok(programs)
-    }
-
-    /// Sockets that cannot be ended are left to the rules when they connect.
-    fn load_ending(&self) -> Option<Program> {
-        let load = || Ok(Loader::new(&ending_object()?, |name| self.maps.get(name), None)?.load(END_PROGRAM)?);
-        let loaded: Result<Program, Error> = load();
-        loaded.inspect_err(|error| tracing::info!("the rules serve connected UDP sockets: {error}")).ok()
+        let constants = |can_refuse| constants(&self.object, self.place.namespace, can_refuse, &own);
+        programs::load(&self.object, |name| self.used(name), constants)
     }
 }
 
@@ -291,28 +207,6 @@ fn open_map(place: &HookPlace, folder: &Path, definition: &MapDefinition) -> Res
     let map = former.map_or_else(|| Map::create(&clients::at_first(definition)), Ok)?;
     replace_pin(&map, &path)?;
     Ok(map)
-}
-
-pub(super) fn object() -> Result<Object, Error> {
-    Object::parse(SOCKET_HOOKS).map_err(|error| failure("reading the compiled hooks", error))
-}
-
-fn ending_object() -> Result<Object, Error> {
-    Object::parse(END_UDP).map_err(|error| failure("reading the compiled program that ends sockets", error))
-}
-
-fn layout(object: &Object) -> u64 {
-    object.constant(&object.rodata, "layout").unwrap_or(0)
-}
-
-pub(super) fn constants(
-    object: &Object,
-    namespace: u64,
-    can_refuse: bool,
-    more: &[(&str, u64)],
-) -> Result<Vec<u8>, Error> {
-    let values = [&[("host_cookie", namespace), ("retval", u64::from(can_refuse))], more].concat();
-    object.rodata_with(&values).map_err(|error| failure("setting the constants of the hooks", error))
 }
 
 /// The attached programs by their links' names.

@@ -12,7 +12,8 @@ use portolan_model::{Family, Protocol};
 use portolan_plan::{FrontendAddress, Plan, ServicePlan};
 
 use super::codec::{decode, encode_key, encode_value};
-use super::hooks::{HookPlace, Hooks};
+use super::hook_place::HookPlace;
+use super::hooks::Hooks;
 use super::objects::{FrontendKey, Key, MapName, PoolName, Value};
 use super::retired::Retired;
 use super::{Ebpf, with_rules};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use portolan_plan::{Limits, Plan};
 
 use super::counts::{self, Counters};
-use super::hooks::{HookPlace, Hooks};
+use super::hook_place::HookPlace;
+use super::hooks::Hooks;
 use super::kernel::read_entries;
 use super::namespaces::Namespaces;
 use super::places::HookFolder;

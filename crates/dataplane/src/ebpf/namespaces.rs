@@ -1,6 +1,9 @@
 //! The network namespaces of pods, which a thread visits: it ends their connected UDP sockets whose endpoint is gone, and sees
 //! whether their traffic is redirected inside of them, as by a service mesh. The hooks leave to the rules what needs either.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -12,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portolan_kernel::bpf::{SocketIterator, network_namespace_cookie};
-use portolan_kernel::enter_network_namespace;
+use portolan_kernel::{enter_network_namespace, open_network_namespace};
 
 use super::hooks::Maps;
 use super::pins::failure;
@@ -24,6 +27,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Meshes set up a pod when it starts: a namespace is visited each time while it is young, and seldom later.
 const YOUNG: Duration = Duration::from_secs(60);
 const VISIT: Duration = Duration::from_secs(15);
+/// As many entries of the folder are looked at, so that a folder of other files costs a bounded time. The map has room for as many.
+const MOST: usize = 4096;
 /// A hook that has read its frontend before it changed has stored its translation by then.
 const SETTLED: Duration = Duration::from_millis(100);
 
@@ -41,7 +46,8 @@ impl Namespaces {
         let (sender, requests) = channel();
         let home = open(Path::new("/proc/thread-self/ns/net"))?;
         let folder = (!folder.is_empty()).then(|| PathBuf::from(folder));
-        let visitor = Visitor { folder, maps, ending, home, node: network_namespace_cookie()?, known: BTreeMap::new() };
+        let (node, known, refused) = (network_namespace_cookie()?, BTreeMap::new(), BTreeMap::new());
+        let visitor = Visitor { folder, maps, ending, home, node, known, refused };
         let spawned = thread::Builder::new().name("namespaces".into()).spawn(move || visitor.run(&requests));
         spawned.map_err(|error| failure("starting a thread for the network namespaces of pods", error))?;
         Ok(Self(sender))
@@ -62,6 +68,8 @@ struct Visitor {
     /// The cookie of the node's namespace.
     node: u64,
     known: BTreeMap<Identity, Known>,
+    /// Files that are no namespaces, and when they were tried.
+    refused: BTreeMap<Identity, Instant>,
 }
 
 /// The device and the number of the namespace's file.
@@ -160,16 +168,30 @@ impl Visitor {
         let found = namespaces_in(folder);
         let maps = self.maps.clone();
         self.known.retain(|identity, known| found.contains_key(identity) || forget(&maps, known.cookie));
+        self.refused.retain(|identity, _| found.contains_key(identity));
         let now = Instant::now();
         for (identity, path) in found {
-            if self.known.get(&identity).is_none_or(|known| known.is_due(now)) {
+            if self.is_due(&identity, now) {
                 self.visit(identity, path, now);
             }
         }
     }
 
+    fn is_due(&self, identity: &Identity, now: Instant) -> bool {
+        let was_refused = |tried: &Instant| now.duration_since(*tried) < VISIT;
+        match self.known.get(identity) {
+            Some(known) => known.is_due(now),
+            None => !self.refused.get(identity).is_some_and(was_refused),
+        }
+    }
+
     fn visit(&mut self, identity: Identity, path: PathBuf, now: Instant) {
-        let seen = self.within(&path, || Ok((network_namespace_cookie()?, redirect::exists()?)));
+        let mut is_namespace = false;
+        let look = || {
+            is_namespace = true;
+            Ok((network_namespace_cookie()?, redirect::exists()?))
+        };
+        let seen = self.within(&path, look);
         match seen {
             // The node's own rules redirect.
             Ok((cookie, _)) if cookie == self.node => {}
@@ -179,7 +201,12 @@ impl Visitor {
                 known.visited = now;
             }
             // Not the file of a namespace, or one of a pod that was deleted meanwhile.
-            Err(error) => tracing::debug!("{error}"),
+            Err(error) => {
+                tracing::debug!("{error}");
+                if !is_namespace {
+                    self.refused.insert(identity, now);
+                }
+            }
         }
     }
 
@@ -208,17 +235,18 @@ fn forget(maps: &Maps, cookie: u64) -> bool {
     false
 }
 
+/// The file of a namespace is a regular one; nothing else is opened.
 fn namespaces_in(folder: &Path) -> BTreeMap<Identity, PathBuf> {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST).map(|entry| entry.path());
     let identified = files.filter_map(|path| {
-        let file = fs::metadata(&path).ok()?;
+        let file = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
         Some(((file.dev(), file.ino()), path))
     });
     identified.collect()
 }
 
 fn open(path: &Path) -> Result<File, Error> {
-    File::open(path).map_err(|error| failure(format!("opening {}", path.display()), error))
+    open_network_namespace(path).map_err(|error| failure(format!("opening {}", path.display()), error))
 }
 
 fn enter(namespace: &File, path: &Path) -> Result<(), Error> {

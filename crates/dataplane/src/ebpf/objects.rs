@@ -13,7 +13,7 @@ pub enum Key {
     Rule(nft::Key),
     /// An address of the node that serves node ports.
     Own(IpAddr),
-    /// One endpoint of a pool.
+    /// One endpoint of a pool that has no room in the entries of its frontends.
     Slot {
         family: Family,
         pool: PoolName,
@@ -67,8 +67,11 @@ pub enum MapName {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolName(pub u64);
 
+/// So many endpoints have room in the entry of their frontend, so that a hook needs one look-up.
+pub(super) const SLOTS: usize = 4;
+
 /// All that one decision needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontend {
     /// The pools and their sizes: cluster, local.
     pub pools: [(PoolName, u32); 2],
@@ -78,6 +81,8 @@ pub struct Frontend {
     pub affinity: u32,
     /// For sockets of pods and of the node.
     pub routes: [Route; 2],
+    /// The endpoints of both pools, one after the other, if there are at most four; else each is a [`Key::Slot`].
+    pub slots: Vec<SocketAddr>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,6 +164,9 @@ impl fmt::Display for Frontend {
         write!(formatter, "pods {pod}, node {node}")?;
         if self.affinity > 0 {
             write!(formatter, ", affinity {}s", self.affinity)?;
+        }
+        for (position, endpoint) in self.slots.iter().enumerate() {
+            write!(formatter, "{}{endpoint}", if position == 0 { ": " } else { ", " })?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use portolan_model::Family;
 
 use super::NAME;
-use super::hooks::HookPlace;
+use super::hook_place::HookPlace;
 use super::pins::remove_hooks;
 use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Report, Users};
 

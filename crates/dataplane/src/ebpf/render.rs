@@ -6,9 +6,11 @@ use portolan_model::{Family, Protocol};
 use portolan_plan::{Endpoint, Frontend as Planned, FrontendAddress, NodePlan, Pool, PortKey, ServicePlan, Verdict};
 use ring::digest::{Context, SHA256};
 
-use super::objects::{Frontend, FrontendKey, Key, PoolName, Route, Value};
+use super::objects::{Frontend, FrontendKey, Key, PoolName, Route, SLOTS, Value};
 
 type Entry = (Key, Value);
+
+const POOLS: [Pool; 2] = [Pool::Cluster, Pool::Local];
 
 /// The addresses of the node that serve node ports. They follow the addresses of the interfaces.
 pub(super) fn node(node: &NodePlan) -> Vec<Entry> {
@@ -24,25 +26,48 @@ pub(super) fn node(node: &NodePlan) -> Vec<Entry> {
 }
 
 pub(super) fn service(node: &NodePlan, service: &ServicePlan) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    let names = [Pool::Cluster, Pool::Local].map(|pool| pool_name(service, pool));
+    let names = POOLS.map(|pool| pool_name(service, pool));
     let number = service_number(&service.key);
+    let mut entries = Vec::new();
     for planned in &service.frontends {
         entries.extend(whole_address(node, planned));
-        // A frontend that only the rules serve has an entry, too: without it, the entry of the whole address would refuse it.
-        let routes = [planned.at_connect.pod, planned.at_connect.node].map(route);
-        let used = |route, pool| if routes.contains(&route) { pool } else { (PoolName::default(), 0) };
-        let size = |pool| service.pool(pool).len() as u32;
-        let pools =
-            [used(Route::Cluster, (names[0], size(Pool::Cluster))), used(Route::Local, (names[1], size(Pool::Local)))];
-        let affinity = service.affinity_seconds.unwrap_or(0);
-        let frontend = Frontend { pools, service: number, affinity, routes };
+        let frontend = frontend(service, planned, names, number);
         entries.push((frontend_key(service, planned), Value::Frontend(Box::new(frontend))));
     }
-    for (pool, name) in [Pool::Cluster, Pool::Local].into_iter().zip(names) {
+    for (pool, name) in POOLS.into_iter().zip(names) {
         pool_entries(service, pool, name, &mut entries);
     }
     entries
+}
+
+/// A frontend that only the rules serve has an entry, too: without it, the entry of the whole address would refuse it.
+fn frontend(service: &ServicePlan, planned: &Planned, names: [PoolName; 2], number: u64) -> Frontend {
+    let pool = |pool: Pool, name| match leads_to(planned, pool) {
+        true => (name, service.pool(pool).len() as u32),
+        false => (PoolName::default(), 0),
+    };
+    Frontend {
+        pools: [pool(Pool::Cluster, names[0]), pool(Pool::Local, names[1])],
+        service: number,
+        affinity: service.affinity_seconds.unwrap_or(0),
+        routes: [planned.at_connect.pod, planned.at_connect.node].map(route),
+        slots: if has_room(service, planned) { endpoints(service, planned).collect() } else { Vec::new() },
+    }
+}
+
+fn leads_to(planned: &Planned, pool: Pool) -> bool {
+    [planned.at_connect.pod, planned.at_connect.node].contains(&Some(Verdict::Forward(pool)))
+}
+
+/// The endpoints of the pools that the frontend leads to.
+fn endpoints(service: &ServicePlan, planned: &Planned) -> impl Iterator<Item = SocketAddr> {
+    let pools = POOLS.into_iter().filter(|pool| leads_to(planned, *pool));
+    pools.flat_map(|pool| service.pool(pool)).map(Endpoint::socket)
+}
+
+/// Whether the entry of the frontend has room for them.
+fn has_room(service: &ServicePlan, planned: &Planned) -> bool {
+    endpoints(service, planned).nth(SLOTS).is_none()
 }
 
 fn route(decision: Option<Verdict>) -> Route {
@@ -72,16 +97,17 @@ fn whole_address(node: &NodePlan, planned: &Planned) -> Option<Entry> {
 }
 
 fn pool_entries(service: &ServicePlan, pool: Pool, name: PoolName, entries: &mut Vec<Entry>) {
-    let is_used =
-        |planned: &Planned| [planned.at_connect.pod, planned.at_connect.node].contains(&Some(Verdict::Forward(pool)));
-    if !service.frontends.iter().any(is_used) {
-        return;
-    }
+    let mut frontends = service.frontends.iter().filter(|planned| leads_to(planned, pool)).peekable();
+    let has_members = service.affinity_seconds.is_some() || service.protocol() == Protocol::Udp;
+    let has_members = has_members && frontends.peek().is_some();
+    let has_slots = frontends.any(|planned| !has_room(service, planned));
     for (slot, endpoint) in (0..).zip(service.pool(pool)) {
-        let family = service.key.family;
-        entries.push((Key::Slot { family, pool: name, slot }, Value::Endpoint(endpoint.socket())));
-        if service.affinity_seconds.is_some() || service.protocol() == Protocol::Udp {
-            entries.push((Key::Member { pool: name, endpoint: endpoint.socket() }, Value::Member));
+        let (family, endpoint) = (service.key.family, endpoint.socket());
+        if has_slots {
+            entries.push((Key::Slot { family, pool: name, slot }, Value::Endpoint(endpoint)));
+        }
+        if has_members {
+            entries.push((Key::Member { pool: name, endpoint }, Value::Member));
         }
     }
 }

@@ -6,8 +6,8 @@ use portolan_kernel::Error as KernelError;
 use portolan_kernel::bpf::{Loader, Map, find_cgroup2, network_namespace_cookie};
 
 use super::clients::at_first;
-use super::hooks::{constants, object};
 use super::pins::prepare_pins;
+use super::programs::{constants, object};
 use crate::Error;
 use crate::requirements::Feature;
 

@@ -7,10 +7,10 @@ use portolan_plan::{Candidate, Fate, NodePlan, Packet, Reason, Refusal, Step, Tr
 
 use super::Ebpf;
 use super::codec::{decode_key, encode_value, number};
-use super::hooks::{constants, object};
 use super::kernel::rules_in;
 use super::machine::{self, Maps, Outcome, World};
 use super::objects::{FrontendKey, Key, MapName, Value};
+use super::programs::{constants, object};
 use crate::walk::Rules;
 use crate::{Dataplane, Objects};
 

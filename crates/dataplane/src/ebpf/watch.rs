@@ -1,7 +1,8 @@
 //! Notices changes by other processes: to the table, by notification, and to the hooks, by looking.
 
 use super::attached::Attached;
-use super::hooks::{HookPlace, link_programs};
+use super::hook_place::HookPlace;
+use super::hooks::link_programs;
 use crate::Error;
 use crate::drift::ForeignChange;
 use crate::mode::WatchForeignChanges;

@@ -1,11 +1,13 @@
 //! The system call bpf(2), and what each command reads and writes.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
@@ -29,6 +31,27 @@ pub(super) enum Command {
     LinkUpdate = 29,
     IteratorCreate = 33,
     LinkDetach = 34,
+}
+
+/// The calls of bpf(2) by one thread, for benchmarks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Spent {
+    pub calls: u32,
+    pub time: Duration,
+}
+
+thread_local! {
+    static SPENT: Cell<Spent> = const { Cell::new(Spent { calls: 0, time: Duration::ZERO }) };
+}
+
+/// What the calling thread has spent since it started.
+pub fn spent() -> Spent {
+    SPENT.get()
+}
+
+fn add_since(start: Instant) {
+    let before = spent();
+    SPENT.set(Spent { calls: before.calls + 1, time: before.time + start.elapsed() });
 }
 
 /// The bytes of `union bpf_attr` that any of the commands uses, in words so that the kernel finds them aligned.
@@ -89,10 +112,13 @@ impl<'a> Arguments<'a> {
     /// Performs the command.
     pub(super) fn call(&mut self, command: Command) -> io::Result<RawFd> {
         let length = size_of_val(&self.words);
+        let start = Instant::now();
         // SAFETY: the words are those of `union bpf_attr`. The buffers that they point to live as long as `self`, and have the
         // sizes that the command reads or writes.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, self.words.as_mut_ptr(), length) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+        let outcome = if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) };
+        add_since(start);
+        outcome
     }
 
     /// Performs a command that returns a new file descriptor.

@@ -20,6 +20,7 @@ mod program;
 
 pub use batch::Entries;
 pub use btf::KernelTypes;
+pub use call::{Spent, spent};
 pub use cgroup::{Cgroup, find_cgroup2, is_bpf_file_system, mount_bpf_file_system};
 pub use cookie::network_namespace_cookie;
 pub use elf::InvalidObject;

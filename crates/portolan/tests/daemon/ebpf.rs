@@ -130,7 +130,7 @@ fn connections_are_counted_and_explained() {
 fn the_counters_of_a_deleted_service_are_removed() {
     let node = running();
     drop(node.connect("pod-a3", WEB, Protocol::Tcp));
-    let counters = || pinned(&node, "traffic").entries().unwrap().len();
+    let counters = || pinned(&node, "first_traffic").entries().unwrap().len();
     assert_eq!(counters(), 1);
     node.remove("web.yaml");
     until("they are removed", || node.get("127.0.0.1:10249", "/metrics").contains("200") && counters() == 0);
@@ -249,9 +249,13 @@ fn hooks_for_the_node_alone_leave_pods_to_the_rules() {
     let mut node = node_with_service();
     node.start_with(&[FLAGS[0], FLAGS[1], "--ebpf-host-only"]);
     assert!(!is_hooked(&node));
-    let explain = |from: &str| String::from_utf8_lossy(&node.query(&["explain", from, WEB]).stdout).into_owned();
-    assert!(explain("192.168.50.1").contains("hook connect4: entry endpoints"), "{}", explain("192.168.50.1"));
-    assert!(!explain(POD_A3).contains("hook connect4: entry endpoints"), "{}", explain(POD_A3));
+    let query = |from: &str| node.query(&["explain", "--on-node", from, WEB]).stdout;
+    let explain = |from: &str| String::from_utf8_lossy(&query(from)).into_owned();
+    // The rules look the endpoint up in a map of theirs.
+    let is_by_rules = |text: &str| text.contains("map endpoints:");
+    let (node, pod) = (explain("192.168.50.1"), explain(POD_A3));
+    assert!(node.contains("hook connect4: entry frontends") && !is_by_rules(&node), "{node}");
+    assert!(pod.contains("pods pass on") && is_by_rules(&pod), "{pod}");
 }
 
 /// A resolver connects its socket once and uses it for hours.

@@ -12,9 +12,13 @@ const FRONTEND: &str = "10.96.0.1:80";
 const ENDPOINT: &str = "127.0.1.1:8080";
 const SERVICE: u64 = 7;
 
-/// The sums of all CPUs: connections, bytes to the endpoint, bytes from it.
+/// Connections, bytes to the endpoint, bytes from it.
 fn traffic(lab: &Lab) -> [u64; 3] {
-    let value = lab.map("traffic").lookup(&traffic_key(SERVICE, ENDPOINT)).unwrap().unwrap_or_default();
+    traffic_in(lab, "first_traffic")
+}
+
+fn traffic_in(lab: &Lab, map: &str) -> [u64; 3] {
+    let value = lab.map(map).lookup(&traffic_key(SERVICE, ENDPOINT)).unwrap().unwrap_or_default();
     sums(&value)
 }
 
@@ -76,6 +80,22 @@ fn bytes_are_counted_when_a_connection_is_closed() {
         let [connections, out, back] = traffic(&lab);
         connections == 2 && is_near(out, 200_000) && is_near(back, 60_000)
     });
+}
+
+/// Pairs beyond the first ones have their counters in the larger map.
+#[test]
+fn connections_are_counted_where_the_first_map_is_full() {
+    let lab = Lab::in_pod();
+    lab.serve(FRONTEND, TCP, 1, &[ENDPOINT]);
+    serve_tcp(ENDPOINT);
+    let first = lab.map("first_traffic");
+    let others = (1..=u64::from(first.info().max_entries)).map(|it| traffic_key(1 << 32 | it, ENDPOINT));
+    let others: Vec<Vec<u8>> = others.collect();
+    first.update_batch(others.iter().map(|key| (key.as_slice(), &[0; 24][..]))).unwrap();
+    lab.cgroup.enter();
+    (0..3).for_each(|_| drop(ask_tcp(FRONTEND).unwrap()));
+    assert_eq!((traffic(&lab)[0], traffic_in(&lab, "traffic")[0]), (0, 3));
+    until("the bytes of the connections", || traffic_in(&lab, "traffic")[2] > 0);
 }
 
 #[test]

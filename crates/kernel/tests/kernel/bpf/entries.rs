@@ -10,6 +10,9 @@ pub(crate) const LOCAL: u8 = 1;
 pub(crate) const REJECT: u8 = 2;
 pub(crate) const PASS: u8 = 3;
 
+const FRONTEND: usize = 112;
+const HAS_SLOTS: u8 = 1;
+
 /// What is known about a network namespace.
 pub(crate) const CAN_END: u32 = 1;
 pub(crate) const APART: u32 = 2;
@@ -61,7 +64,19 @@ impl Frontend {
         bytes.extend(self.service.to_le_bytes());
         bytes.extend(self.affinity.to_le_bytes());
         bytes.extend(self.routes);
-        bytes.extend([0; 2]);
+        bytes.resize(FRONTEND, 0);
+        bytes
+    }
+
+    /// With the endpoints of both pools in the entry itself.
+    pub(crate) fn with_slots(&self, endpoints: &[&str]) -> Vec<u8> {
+        let mut bytes = self.bytes();
+        bytes[38] = HAS_SLOTS;
+        for (slot, it) in endpoints.iter().enumerate() {
+            let it: SocketAddr = it.parse().unwrap();
+            bytes[40 + 2 * slot..][..2].copy_from_slice(&it.port().to_be_bytes());
+            bytes[48 + 16 * slot..][..16].copy_from_slice(&address(it.ip()));
+        }
         bytes
     }
 }

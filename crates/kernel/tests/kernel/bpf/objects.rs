@@ -44,6 +44,7 @@ fn the_hooks_are_complete() {
         "connections",
         "endpoints",
         "exchanges",
+        "first_traffic",
         "frontends",
         "members",
         "namespaces",
@@ -71,7 +72,7 @@ fn constants_are_set_by_name() {
     let object = Object::parse(SOCKET_HOOKS).unwrap();
     let rodata = object.rodata_with(&[("host_cookie", u64::MAX), ("retval", 1)]).unwrap();
     let value = |name| object.constant(&rodata, name);
-    assert_eq!((value("host_cookie"), value("retval"), value("layout")), (Some(u64::MAX), Some(1), Some(2)));
+    assert_eq!((value("host_cookie"), value("retval"), value("layout")), (Some(u64::MAX), Some(1), Some(3)));
     assert_eq!(value("absent"), None);
     assert!(object.rodata_with(&[("absent", 1)]).is_err());
     assert!(object.rodata_with(&[("retval", 1 << 32)]).is_err());

@@ -36,6 +36,23 @@ fn every_endpoint_is_reached_and_the_peer_is_the_frontend() {
     assert!(ask_tcp(FRONTEND).is_err(), "a process of another cgroup is not translated");
 }
 
+/// Four slots have room in the entry: two of the cluster pool, and two of the local pool.
+#[test]
+fn the_slots_of_a_frontend_are_its_endpoints() {
+    let lab = Lab::in_pod();
+    with_servers(&lab);
+    let slots = [ENDPOINTS[0], ENDPOINTS[1], ENDPOINTS[2], ENDPOINTS[0]];
+    let write = |routes| {
+        let frontend = Frontend { pools: [(1, 2), (2, 2)], service: 7, routes, ..Frontend::default() };
+        lab.map("frontends").update(&frontend_key(FRONTEND, TCP), &frontend.with_slots(&slots)).unwrap();
+    };
+    write([CLUSTER, PASS]);
+    assert_eq!(answers(FRONTEND, 60), [ENDPOINTS[0], ENDPOINTS[1]].map(str::to_owned).into());
+    write([LOCAL, PASS]);
+    assert_eq!(answers(FRONTEND, 60), [ENDPOINTS[0], ENDPOINTS[2]].map(str::to_owned).into());
+    assert_eq!(ask_tcp(FRONTEND).unwrap().1, FRONTEND.parse().unwrap());
+}
+
 #[test]
 fn a_socket_of_ipv6_reaches_frontends_of_both_families() {
     let lab = Lab::in_pod();

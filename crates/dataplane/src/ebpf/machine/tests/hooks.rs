@@ -50,8 +50,19 @@ impl Node {
     fn frontend(&mut self, key: Vec<u8>, routes: [u8; 2], affinity: u32) {
         let pools = [1u64.to_le_bytes(), 2u64.to_le_bytes()].concat();
         let counts = [3u32.to_le_bytes(), 2u32.to_le_bytes()].concat();
-        let rest = [&7u64.to_le_bytes()[..], &affinity.to_le_bytes(), &routes, &[0; 2]].concat();
+        let rest = [&7u64.to_le_bytes()[..], &affinity.to_le_bytes(), &routes, &[0; 74]].concat();
         self.table.add("frontends", key, [pools, counts, rest].concat());
+    }
+
+    /// A frontend with two slots of the cluster pool, and two of the local pool.
+    fn frontend_with_slots(&mut self, key: Vec<u8>, slots: [&str; 4]) {
+        let slots = slots.map(|it| it.parse::<SocketAddr>().unwrap());
+        let mut value = [1u64.to_le_bytes(), 2u64.to_le_bytes()].concat();
+        value.extend([2u32.to_le_bytes(), 2u32.to_le_bytes()].concat());
+        value.extend([&7u64.to_le_bytes()[..], &[0; 4], &[CLUSTER, LOCAL, 1, 0]].concat());
+        value.extend(slots.iter().flat_map(|it| it.port().to_be_bytes()));
+        value.extend(slots.iter().flat_map(|it| address(it.ip())));
+        self.table.add("frontends", key, value);
     }
 
     fn run(&self, program: &str, to: &str, protocol: u32) -> Vec<Outcome> {
@@ -142,6 +153,17 @@ fn pods_and_the_node_have_routes_of_their_own() {
     node.constants.retain(|(name, _)| *name != "retval");
     assert_eq!(node.connect("10.96.0.2:80"), ["10.96.0.2:80"], "without bpf_set_retval");
     assert_eq!(node.connect("10.96.0.3:80"), ["10.96.0.3:80"], "no frontend");
+}
+
+#[test]
+fn slots_in_the_frontend_need_no_other_entry() {
+    let mut node = Node::new();
+    node.table.0.retain(|(map, _), _| *map != "endpoints");
+    let slots = ["10.244.0.1:1", "10.244.0.2:2", "10.244.0.3:3", "10.244.0.4:4"];
+    node.frontend_with_slots(key("10.96.0.1:80", 6, 0), slots);
+    assert_eq!(node.connect("10.96.0.1:80"), slots[..2]);
+    node.cookie = NODE;
+    assert_eq!(node.connect("10.96.0.1:80"), slots[2..]);
 }
 
 #[test]
