@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
+use portolan_testkit::Protocol;
 
 use crate::hanging::{annotated, check_that_it_is_quarantined, connect, failures, hang, node_in, recover};
 use crate::node::{Node, WEB};
@@ -87,4 +88,17 @@ fn the_share_of_a_new_endpoint_grows() {
     seen.dedup();
     assert!(seen.windows(2).all(|pair| pair[0] < pair[1]) && seen.len() > 3, "{seen:?}");
     assert!(seen[0] < 0.1, "{seen:?}");
+}
+
+/// Loads are counted every second.
+#[test]
+fn an_endpoint_with_many_connections_gets_fewer_new_ones() {
+    let mode = modes_here().next().expect("there is a mode");
+    let node = node_in(mode, "portolan.dev/algorithm: least-connections");
+    let open: Vec<_> = (0..19).map(|_| node.connect("pod-a3", "10.244.1.2:8080", Protocol::Tcp)).collect();
+    let share = |endpoint: &str| shares(&node).get(endpoint).copied().unwrap_or_default();
+    until("the loaded endpoint has a small share", || share("10.244.1.2:8080") < 0.05);
+    assert!((share("10.244.1.3:8080") - share("10.244.2.2:8080")).abs() < 0.001, "{:?}", shares(&node));
+    drop(open);
+    until("all have the same share", || (share("10.244.1.2:8080") - 1.0 / 3.0).abs() < 0.001);
 }
