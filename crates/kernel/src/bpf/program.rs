@@ -19,6 +19,9 @@ const IS_MAP: u8 = 1;
 const IS_MAP_VALUE: u8 = 2;
 const IS_FUNCTION: u8 = 2;
 
+/// A signal for the thread ends the work of the verifier: `EAGAIN`.
+const ATTEMPTS: u32 = 20;
+
 const LOG_LENGTH: usize = 1 << 20;
 /// The end of the verifier's log has the reason.
 const REPORTED_LOG: usize = 2000;
@@ -71,7 +74,8 @@ impl<'a> Loader<'a> {
         let bytes = self.encode(code)?;
         let function = hook.kernel_function().map(|function| self.function(function)).transpose()?;
         let load = |log: Option<&mut [u8]>| load(code, &self.object.license, hook, &bytes, function, log);
-        let loaded = load(None).map_err(|error| refused(name, error, |log| drop(load(Some(log)))));
+        let loaded =
+            unless_interrupted(|| load(None)).map_err(|error| refused(name, error, |log| drop(load(Some(log)))));
         Ok(Program { descriptor: loaded?, name: name.to_owned(), hook })
     }
 
@@ -134,6 +138,16 @@ fn load(
         None => arguments,
     };
     arguments.open(Command::ProgramLoad)
+}
+
+fn unless_interrupted<T>(mut load: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match load() {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            outcome => return outcome,
+        }
+    }
+    load()
 }
 
 /// The refusal with the end of the verifier's log, for which the program is loaded a second time.

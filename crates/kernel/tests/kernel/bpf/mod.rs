@@ -8,5 +8,6 @@ mod links;
 mod maps;
 mod objects;
 mod routes;
+mod signals;
 mod tcp;
 mod udp;
