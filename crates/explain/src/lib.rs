@@ -4,6 +4,7 @@
 //! Nothing here can write to a kernel.
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod conditions;
 mod difference;
 mod packet;

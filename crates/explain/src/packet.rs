@@ -6,6 +6,7 @@ use portolan_model::Protocol;
 use portolan_plan::{Fate, Packet, Plan, ServicePlan, Step, Trace, trace};
 use serde::{Deserialize, Serialize};
 
+use crate::algorithm;
 use crate::conditions::conditions;
 use crate::table::Style;
 
@@ -46,6 +47,9 @@ pub struct PacketAnswer {
     pub reason: Option<String>,
     pub explanation: String,
     pub candidates: Vec<CandidateAnswer>,
+    /// How new connections of the Service are shared among its endpoints, if it or the operator asks for an algorithm.
+    #[serde(default)]
+    pub algorithm: Option<String>,
     /// Session affinity of the Service, in seconds.
     pub affinity_seconds: Option<u32>,
     /// How the plan decides.
@@ -89,8 +93,9 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
         service: decided.service.as_ref().map(ToString::to_string),
         fate: fate_word(fate).into(),
         reason: reason(fate),
-        explanation: explanation(fate, met.refused_by.as_deref()),
+        explanation: explanation(fate, met.refused_by.as_deref(), service.is_some_and(|it| is_hashed(it, packet))),
         candidates: candidates(fate),
+        algorithm: service.and_then(|service| algorithm::name(&service.balance)),
         affinity_seconds: service.and_then(|service| service.affinity_seconds),
         decisions: steps(&decided.steps),
         objects: steps(&met.steps),
@@ -101,10 +106,12 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
     }
 }
 
-/// Endpoints that the packet may miss among the candidates, or that have a smaller share than others.
+/// An algorithm that the mode lacks, and endpoints that the packet may miss among the candidates, or that have a smaller share
+/// than others.
 fn notes(plan: &Plan, port: &ServicePlan) -> Vec<String> {
     let unusual = conditions(plan, port).into_iter().filter(|it| it.condition != "draining");
-    unusual.map(|it| format!("{} is {}: {}", it.endpoint, it.condition, it.because)).collect()
+    let unusual = unusual.map(|it| format!("{} is {}: {}", it.endpoint, it.condition, it.because));
+    algorithm::note(&port.balance).into_iter().chain(unusual).collect()
 }
 
 fn disagreement(decided: &Trace, met: &Trace, objects_from: &str) -> Option<String> {
@@ -137,8 +144,15 @@ fn reason(fate: &Fate) -> Option<String> {
     }
 }
 
-fn explanation(fate: &Fate, refused_by: Option<&str>) -> String {
+/// Whether a hash of the client alone decides which of several endpoints it gets.
+fn is_hashed(service: &ServicePlan, packet: &Packet) -> bool {
+    let slots = service.cluster.len().max(service.local.len());
+    slots > 1 && service.balance.slot_of(packet.source, slots).is_some()
+}
+
+fn explanation(fate: &Fate, refused_by: Option<&str>, is_hashed: bool) -> String {
     match fate {
+        Fate::Forward(_) if is_hashed => "forwarded to the endpoint that a hash of the client selects".into(),
         Fate::Forward(candidates) => match portolan_plan::shares(candidates).len() {
             1 => "forwarded to the only endpoint".into(),
             count => format!("forwarded to one of {count} endpoints"),
@@ -176,6 +190,9 @@ impl PacketAnswer {
         lines.extend(step_lines(&self.objects, style));
         lines.push(self.outcome(style));
         lines.extend(self.candidates.iter().map(|candidate| candidate_line(candidate, style)));
+        if let Some(algorithm) = self.algorithm.as_ref().filter(|_| !self.candidates.is_empty()) {
+            lines.push(format!("  by the algorithm {algorithm}"));
+        }
         if let Some(seconds) = self.affinity_seconds.filter(|_| !self.candidates.is_empty()) {
             lines.push(format!("  a client stays with its endpoint for {seconds} s after its last new connection"));
         }

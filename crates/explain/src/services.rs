@@ -6,6 +6,7 @@ use portolan_model::{Service, ServicePortName, TrafficPolicy};
 use portolan_plan::{Plan, Pool, ServicePlan};
 use serde::{Deserialize, Serialize};
 
+use crate::algorithm;
 use crate::conditions::{EndpointCondition, conditions, summary};
 use crate::table::{Style, table};
 
@@ -25,6 +26,12 @@ pub struct ServiceRow {
     pub internal_policy: String,
     pub external_policy: String,
     pub affinity_seconds: Option<u32>,
+    /// How new connections are shared among the endpoints, if the Service or the operator asks for an algorithm.
+    #[serde(default)]
+    pub algorithm: Option<String>,
+    /// What is asked for, where the mode does not have it.
+    #[serde(default)]
+    pub algorithm_lacking: Option<String>,
     /// Endpoints that do not get what others get, and why.
     #[serde(default)]
     pub conditions: Vec<EndpointCondition>,
@@ -64,6 +71,8 @@ fn row_without_rules(service: &Service) -> ServiceRow {
         internal_policy: policy(service.internal_policy).into(),
         external_policy: policy(service.external_policy).into(),
         affinity_seconds: None,
+        algorithm: None,
+        algorithm_lacking: None,
         conditions: Vec::new(),
         conflicts: Vec::new(),
     }
@@ -84,6 +93,8 @@ fn row(plan: &Plan, service: &Service, name: &ServicePortName, families: &[&Serv
         internal_policy: policy(service.internal_policy).into(),
         external_policy: policy(service.external_policy).into(),
         affinity_seconds: service.affinity_seconds,
+        algorithm: families.first().and_then(|port| algorithm::name(&port.balance)),
+        algorithm_lacking: families.first().and_then(|port| algorithm::lacking(&port.balance)),
         conditions: families.iter().flat_map(|port| conditions(plan, port)).collect(),
         conflicts: conflicts.map(|it| format!("{} belongs to {}", it.address, it.holder)).collect(),
     }
@@ -114,8 +125,21 @@ impl ServicesAnswer {
         if self.services.is_empty() {
             return "no Services\n".into();
         }
-        let rows: Vec<Vec<String>> = self.services.iter().map(cells).collect();
-        table(&["SERVICE", "PROTOCOL", "READY", "FRONTENDS", "POLICY", "AFFINITY"], &rows, style)
+        // A column for what no Service has would only take room.
+        let has_algorithms = self.services.iter().any(|row| row.algorithm.is_some());
+        let algorithm = |row: &ServiceRow| has_algorithms.then(|| algorithm_cell(row));
+        let rows: Vec<Vec<String>> =
+            self.services.iter().map(|row| cells(row).into_iter().chain(algorithm(row)).collect()).collect();
+        let headings = ["SERVICE", "PROTOCOL", "READY", "FRONTENDS", "POLICY", "AFFINITY", "ALGORITHM"];
+        table(&headings[..rows[0].len()], &rows, style)
+    }
+}
+
+fn algorithm_cell(row: &ServiceRow) -> String {
+    let used = row.algorithm.as_deref().unwrap_or("-");
+    match &row.algorithm_lacking {
+        Some(lacking) => format!("{used}\n(this mode lacks {lacking})"),
+        None => used.into(),
     }
 }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Hints, IpNet, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice,
-    SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
+    Algorithm, Balancing, Conditions, Family, HashOf, Hints, IpNet, Node, Protocol, Service, ServiceKind, ServiceName,
+    ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, Packet, PlanConfig};
 
@@ -95,7 +95,17 @@ fn service(dice: &mut Dice<'_>, number: u8) -> Service {
     service.internal_policy = dice.pick(&POLICIES);
     service.affinity_seconds = dice.pick(&[None, None, None, Some(60), Some(10_800)]);
     service.scheduler = dice.pick(&[None, None, Some("sh".into())]);
+    service.balancing = dice.one_in(2).then(|| Arc::new(balancing(dice)));
     service
+}
+
+fn balancing(dice: &mut Dice<'_>) -> Balancing {
+    Balancing {
+        algorithm: dice.pick(&Algorithm::ALL.map(Some)),
+        hash: dice.pick(&[None, Some(HashOf::Client), Some(HashOf::ClientAndPort)]),
+        table_size: "251".parse().ok(),
+        ..Balancing::default()
+    }
 }
 
 fn families(dice: &mut Dice<'_>) -> Vec<Family> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use portolan_dataplane::machine::{Base, Chain, OnError, Rule, Ruleset, Set, Table};
 use portolan_dataplane::walk::{Budget, ChainKind, Hook, NoRules, walk_within};
 use portolan_kernel::nftables::{
-    ConntrackKey, DynsetOperation, Element, ElementData, Expression, FibAddress, MetaKey, Operator, PayloadBase,
-    Policy, Register, SetSpec, Verdict,
+    ConntrackKey, DynsetOperation, Element, ElementData, Expression, FibAddress, MetaKey, Numbers, Operator,
+    PayloadBase, Policy, Register, SetSpec, Verdict,
 };
 use portolan_model::Family;
 use portolan_plan::{Plan, plan};
@@ -195,7 +195,10 @@ fn draw(dice: &mut Dice<'_>) -> Expression {
     let modulus = dice.pick(&[2, 3, 10, 100, 1, 0, 65_536, 65_537, u32::MAX]);
     let (destination, offset) = (register(dice), dice.pick(&[0, 1, u32::MAX]));
     match dice.one_in(2) {
-        true => Expression::NumberGenerator { destination, modulus, offset },
+        true => {
+            let numbers = dice.pick(&[Numbers::Random, Numbers::InTurn]);
+            Expression::NumberGenerator { numbers, destination, modulus, offset }
+        }
         false => Expression::Hash { source: Register(0), length: 4, destination, modulus, seed: 0, offset },
     }
 }

@@ -10,6 +10,8 @@ use crate::PlaceWeights;
 pub struct Balancing {
     pub algorithm: Option<Algorithm>,
     pub hash: Option<HashOf>,
+    /// The number of slots of a Maglev table.
+    pub table_size: Option<TableSize>,
     pub places: PlaceWeights,
     /// How long the weight of a new endpoint grows; zero is off.
     pub slow_start: Option<Duration>,
@@ -38,6 +40,18 @@ pub enum HashOf {
     #[default]
     Client,
     ClientAndPort,
+}
+
+/// The number of slots of a Maglev table: a prime, of those that the kernel's own Maglev scheduler can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableSize(u32);
+
+impl TableSize {
+    const ALL: [u32; 9] = [251, 509, 1021, 2039, 4093, 8191, 16_381, 32_749, 65_521];
+
+    pub fn slots(self) -> u32 {
+        self.0
+    }
 }
 
 /// What happens to open connections of an endpoint that is gone.
@@ -69,6 +83,7 @@ impl Balancing {
         Self {
             algorithm: self.algorithm.or(defaults.algorithm),
             hash: self.hash.or(defaults.hash),
+            table_size: self.table_size.or(defaults.table_size),
             places: self.places.clone(),
             slow_start: self.slow_start.or(defaults.slow_start),
             quarantine: self.quarantine.or(defaults.quarantine),
@@ -115,6 +130,16 @@ impl FromStr for HashOf {
             "client-and-port" => Ok(Self::ClientAndPort),
             _ => Err(Malformed(format!("{text:?} is neither client nor client-and-port"))),
         }
+    }
+}
+
+impl FromStr for TableSize {
+    type Err = Malformed;
+
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let sizes = || Self::ALL.map(|size| size.to_string()).join(", ");
+        let found = Self::ALL.into_iter().find(|size| size.to_string() == text.trim());
+        found.map(Self).ok_or_else(|| Malformed(format!("{text:?} is not the size of a table ({})", sizes())))
     }
 }
 
@@ -191,6 +216,7 @@ mod tests {
             assert!(duration(text).is_err(), "{text}");
         }
         assert!("Maglev".parse::<Algorithm>().is_err());
+        assert!("250".parse::<TableSize>().is_err() && "65521".parse::<TableSize>().is_ok());
         assert!("reset-after=".parse::<RemovedConnections>().is_err());
         assert!("sometimes".parse::<Rebalance>().is_err());
     }

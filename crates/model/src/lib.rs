@@ -7,6 +7,7 @@
 mod address;
 mod balancing;
 mod changed;
+mod client_hash;
 mod endpoint;
 mod name;
 mod node;
@@ -16,8 +17,11 @@ mod snapshot;
 mod weight;
 
 pub use address::{Family, Protocol};
-pub use balancing::{Algorithm, Balancing, HashOf, Malformed, Rebalance, RemovedConnections, duration, switch};
+pub use balancing::{
+    Algorithm, Balancing, HashOf, Malformed, Rebalance, RemovedConnections, TableSize, duration, switch,
+};
 pub use changed::note_changed;
+pub use client_hash::{CLIENT_HASH_SEED, client_slot, jhash, scaled};
 pub use endpoint::{Conditions, Hints, Slice, SliceEndpoint, SlicePort, Slices};
 pub use name::{ServiceName, ServicePortName};
 pub use node::Node;

@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use portolan_model::{Family, Protocol};
 
 use crate::claims::Claim;
+use crate::endpoint::Endpoint;
 use crate::plan::Plan;
-use crate::service::{Endpoint, FrontendAddress, ServicePlan};
+use crate::service::{FrontendAddress, ServicePlan};
 use crate::verdict::Pool;
 
 impl Plan {

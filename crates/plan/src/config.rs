@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_model::IpNet;
+use portolan_model::{Algorithm, Balancing, IpNet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanConfig {
@@ -15,6 +15,8 @@ pub struct PlanConfig {
     pub loopback_node_ports: bool,
     /// Whether `spec.externalIPs` gets rules (feature gate AllowServiceExternalIPs).
     pub allow_external_ips: bool,
+    /// How Services are balanced that do not say so themselves.
+    pub balancing: Balancing,
     /// What the active mode cannot do.
     pub limits: Limits,
 }
@@ -33,6 +35,8 @@ pub struct Limits {
     pub at_connect: bool,
     /// The hooks leave sockets of pods to the rules, too.
     pub only_node_at_connect: bool,
+    /// Algorithms that the mode does not have.
+    pub lacks: &'static [Algorithm],
 }
 
 impl Limits {
@@ -50,6 +54,7 @@ impl Default for PlanConfig {
             node_port_addresses: vec![AddressSelector::Primary],
             loopback_node_ports: false,
             allow_external_ips: true,
+            balancing: Balancing::default(),
             limits: Limits::default(),
         }
     }

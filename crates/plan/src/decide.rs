@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use portolan_model::{Family, Service, ServiceName, ServicePort, ServicePortName, Slices, Snapshot};
 
+use crate::balance::Balance;
 use crate::frontends::Context;
 use crate::health;
 use crate::node::NodePlan;
@@ -19,8 +20,9 @@ pub(crate) fn decide(name: &ServiceName, facts: &Snapshot, node: &NodePlan, deci
     let slices = facts.slices.get(name).map_or(&none, |slices| slices);
     let families = service.cluster_ips.iter().map(|address| (Family::of(*address), *address));
     let ports = families.flat_map(|(family, address)| service.ports.iter().map(move |port| (family, address, port)));
-    let chooser =
-        Chooser { node, balancing: service.balancing.as_deref(), observed: facts.observed.get(name).map(|it| &**it) };
+    let balancing = service.balancing.as_deref();
+    let balance = Balance::decide(balancing, &node.balancing, node.limits);
+    let chooser = Chooser { node, balancing, balance, observed: facts.observed.get(name).map(|it| &**it) };
     decided.extend(ports.map(|(family, address, port)| decide_port(service, port, family, address, slices, &chooser)));
     decided.len() - before
 }
@@ -33,7 +35,7 @@ fn decide_port(
     slices: &Slices,
     chooser: &Chooser<'_>,
 ) -> ServicePlan {
-    let context = Context::new(service, port, family, chooser.node);
+    let context = Context::new(service, port, family, chooser.node, chooser.balance.selection());
     let pools = Pools::choose(slices, port, family, context.wanted_pools(), chooser);
     let name = ServicePortName { service: service.name.clone(), port: port.name.clone(), protocol: port.protocol };
     ServicePlan {
@@ -45,6 +47,7 @@ fn decide_port(
         local: pools.local,
         draining: pools.draining,
         quarantined: pools.quarantined,
+        balance: chooser.balance,
         affinity_seconds: service.affinity_seconds,
         scheduler: service.scheduler.clone(),
         health_check_port: health::port(service, family),

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use portolan_model::{Family, IpNet, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy};
 
+use crate::balance::Selection;
 use crate::connect::{self, AtConnect};
 use crate::node::NodePlan;
 use crate::pools::{Pools, Wanted};
@@ -16,11 +17,18 @@ pub(crate) struct Context<'a> {
     port: &'a ServicePort,
     family: Family,
     node: &'a NodePlan,
+    selection: Selection,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(service: &'a Service, port: &'a ServicePort, family: Family, node: &'a NodePlan) -> Self {
-        Self { service, port, family, node }
+    pub(crate) fn new(
+        service: &'a Service,
+        port: &'a ServicePort,
+        family: Family,
+        node: &'a NodePlan,
+        selection: Selection,
+    ) -> Self {
+        Self { service, port, family, node, selection }
     }
 
     pub(crate) fn wanted_pools(&self) -> Wanted {
@@ -69,8 +77,10 @@ impl<'a> Context<'a> {
         Frontend { address, kind, sources, routes: Routes { pod, ..known }, at_connect }
     }
 
+    /// Hooks draw at random: the rules take turns, and hash the source, which no hook knows.
     fn at_connect(&self, routes: Routes, limits_sources: bool) -> AtConnect {
-        if !self.node.limits.at_connect || limits_sources || self.port.protocol == Protocol::Sctp {
+        let is_left_to_rules = limits_sources || self.selection != Selection::Random;
+        if !self.node.limits.at_connect || is_left_to_rules || self.port.protocol == Protocol::Sctp {
             return AtConnect::default();
         }
         let decide = |route| connect::verdict(route, self.node);

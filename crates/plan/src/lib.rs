@@ -5,14 +5,17 @@
 //! what changed since the previous plan, not the size of the cluster.
 #![forbid(unsafe_code)]
 
+mod balance;
 mod changed;
 mod claims;
 mod clients;
 mod config;
 mod connect;
 mod decide;
+mod endpoint;
 mod frontends;
 mod health;
+mod maglev;
 mod node;
 mod plan;
 mod pools;
@@ -23,13 +26,15 @@ mod trace;
 mod verdict;
 mod weights;
 
+pub use balance::{Balance, Selection};
 pub use claims::{Claim, Claims};
 pub use clients::invalidates_affinity;
 pub use config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 pub use connect::AtConnect;
+pub use endpoint::Endpoint;
 pub use health::HealthCheck;
 pub use node::{FamilyPlan, LocalDetector, NodePlan, NodePortMatch};
 pub use plan::{Plan, plan};
-pub use service::{Conflict, Endpoint, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
+pub use service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 pub use trace::{Candidate, Fate, Packet, Step, Trace, shares, trace};
 pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use portolan_model::{Family, IpNet, Node, Protocol, Snapshot};
+use portolan_model::{Balancing, Family, IpNet, Node, Protocol, Snapshot};
 
 use crate::config::{AddressSelector, DetectLocal, Limits, PlanConfig};
 
@@ -21,6 +21,8 @@ pub struct NodePlan {
     pub allow_external_ips: bool,
     /// There are so many endpoints that iptables rules omit their comments.
     pub is_large: bool,
+    /// How Services are balanced that do not say so themselves.
+    pub balancing: Arc<Balancing>,
     /// What the active mode cannot do.
     pub limits: Limits,
     pub families: [FamilyPlan; 2],
@@ -74,6 +76,7 @@ impl NodePlan {
             masquerade_all: config.masquerade_all,
             allow_external_ips: config.allow_external_ips,
             is_large: false,
+            balancing: Arc::new(config.balancing.clone()),
             limits: config.limits,
             families: Family::BOTH.map(|family| FamilyPlan {
                 pods: detector(node, config, family),
@@ -90,7 +93,8 @@ impl NodePlan {
         let by_family =
             |node: &Self| node.families.each_ref().map(|family| (family.pods.clone(), family.loopback_node_ports));
         let identity = |node: &Self| (node.name.clone(), node.zone.clone(), node.object_addresses.clone());
-        let settings = |node: &Self| (node.masquerade_all, node.allow_external_ips, node.limits);
+        let settings =
+            |node: &Self| (node.masquerade_all, node.allow_external_ips, node.balancing.clone(), node.limits);
         let own = |node: &Self| {
             let served = || Family::BOTH.map(|it| node.node_port_addresses(it).collect::<Vec<_>>());
             node.limits.virtual_servers.then(|| (node.addresses.clone(), served()))

@@ -5,9 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use portolan_model::{Balancing, Family, Observation, Observed, ServicePort, SliceEndpoint, Slices};
 
+use crate::balance::Balance;
+use crate::endpoint::Endpoint;
 use crate::node::NodePlan;
 use crate::quarantine;
-use crate::service::Endpoint;
 use crate::topology::Topology;
 use crate::weights;
 
@@ -50,14 +51,17 @@ impl Pools {
             pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
         let is_silent = |endpoint: &&Endpoint| chooser.observation(&endpoint.socket()).silent.is_some();
         let quarantined = draining.iter().filter(is_silent).copied().collect();
-        Self { draining, quarantined, cluster: cluster.into(), local: local.into(), any }
+        let slots = |pool| chooser.balance.slots(pool).into();
+        Self { draining, quarantined, cluster: slots(cluster), local: slots(local), any }
     }
 }
 
-/// Pools are sorted by address and port, as the known endpoints are.
-fn is_in(pool: &[Endpoint], endpoint: &Endpoint) -> bool {
+/// Endpoints of a pool with their weights, sorted by address and port, as the known endpoints are.
+type Weighted = Vec<(Endpoint, u64)>;
+
+fn is_in(pool: &[(Endpoint, u64)], endpoint: &Endpoint) -> bool {
     let place = |endpoint: &Endpoint| (endpoint.address, endpoint.port);
-    pool.binary_search_by_key(&place(endpoint), place).is_ok()
+    pool.binary_search_by_key(&place(endpoint), |(endpoint, _)| place(endpoint)).is_ok()
 }
 
 /// The same address and port may be in several slices while a pod moves between them: the last one that is not
@@ -82,23 +86,24 @@ fn known_endpoints<'a>(slices: &'a Slices, port: &ServicePort, family: Family) -
 pub(crate) struct Chooser<'a> {
     pub(crate) node: &'a NodePlan,
     pub(crate) balancing: Option<&'a Balancing>,
+    pub(crate) balance: Balance,
     pub(crate) observed: Option<&'a Observed>,
 }
 
 impl Chooser<'_> {
-    fn cluster_pool(&self, known: &Known<'_>) -> Vec<Endpoint> {
+    fn cluster_pool(&self, known: &Known<'_>) -> Weighted {
         let node = self.node;
         let is_ready = |endpoint: &SliceEndpoint| endpoint.conditions.ready && self.weight(endpoint) > 0;
         let topology = Topology::choose(known.values().copied().filter(|endpoint| is_ready(endpoint)), node);
-        let chosen = self.slots(known, |endpoint| is_ready(endpoint) && topology.allows(endpoint, node));
-        if chosen.is_empty() { self.slots(known, is_last_resort) } else { chosen }
+        let chosen = self.weighted(known, |endpoint| is_ready(endpoint) && topology.allows(endpoint, node));
+        if chosen.is_empty() { self.weighted(known, is_last_resort) } else { chosen }
     }
 
-    fn local_pool(&self, known: &Known<'_>) -> Vec<Endpoint> {
+    fn local_pool(&self, known: &Known<'_>) -> Weighted {
         let is_here = |endpoint: &SliceEndpoint| is_local(endpoint, self.node);
-        let ready = self.slots(known, |endpoint| is_here(endpoint) && endpoint.conditions.ready);
+        let ready = self.weighted(known, |endpoint| is_here(endpoint) && endpoint.conditions.ready);
         if ready.is_empty() {
-            return self.slots(known, |endpoint| is_here(endpoint) && is_last_resort(endpoint));
+            return self.weighted(known, |endpoint| is_here(endpoint) && is_last_resort(endpoint));
         }
         ready
     }
@@ -112,19 +117,19 @@ impl Chooser<'_> {
     }
 
     /// An endpoint without weight keeps its connections and gets no new ones, as one that drains.
-    fn slots(&self, known: &Known<'_>, wanted: impl Fn(&SliceEndpoint) -> bool) -> Vec<Endpoint> {
+    fn weighted(&self, known: &Known<'_>, wanted: impl Fn(&SliceEndpoint) -> bool) -> Weighted {
         let weighted = known.iter().map(|(place, endpoint)| (place, endpoint, self.weight(endpoint)));
         let chosen = weighted.filter(|(_, endpoint, weight)| *weight > 0 && wanted(endpoint));
         let chosen = chosen.map(|(place, endpoint, weight)| (planned(place, endpoint, self.node), weight)).collect();
-        weights::slots(match self.observed {
+        match self.observed {
             Some(observed) => observed_weights(chosen, observed),
             None => chosen,
-        })
+        }
     }
 }
 
 /// The weights of answering endpoints, as far as new or loaded ones have them.
-fn observed_weights(mut chosen: Vec<(Endpoint, u64)>, observed: &Observed) -> Vec<(Endpoint, u64)> {
+fn observed_weights(mut chosen: Weighted, observed: &Observed) -> Weighted {
     quarantine::leave_out(&mut chosen, |endpoint| observed.of(endpoint.socket()).silent);
     let reduce = |(endpoint, weight): &mut (Endpoint, u64)| {
         *weight = weights::reduced(*weight, observed.of(endpoint.socket()));
@@ -206,7 +211,8 @@ mod tests {
         let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None };
         let both = Wanted { cluster: true, local: true };
         let node = NodePlan::default();
-        Pools::choose(&slices, &port, Family::V4, both, &Chooser { node: &node, balancing: None, observed: None })
+        let chooser = Chooser { node: &node, balancing: None, balance: Balance::default(), observed: None };
+        Pools::choose(&slices, &port, Family::V4, both, &chooser)
     }
 
     #[test]

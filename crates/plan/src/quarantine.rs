@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::service::Endpoint;
+use crate::endpoint::Endpoint;
 
 /// Leaves out those with the lowest ranks, and never more than half: if most of them do not answer, the cause is more likely
 /// elsewhere, and one that still serves must not be flooded.

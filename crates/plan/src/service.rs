@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use portolan_model::{Family, IpNet, Protocol, ServiceName, ServicePortName};
 
+use crate::balance::Balance;
 use crate::connect::AtConnect;
+use crate::endpoint::Endpoint;
 use crate::verdict::{Pool, Routes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +20,15 @@ pub struct ServicePlan {
     /// With virtual servers: addresses of the node where another Service has the node port's number, and takes
     /// precedence.
     pub taken_addresses: Box<[IpAddr]>,
-    /// The slots of the two pools, by address. Each gets the same share of new connections: an endpoint has one, or several in
-    /// proportion to its weight.
+    /// The slots of the two pools. Each gets the same share of new connections: an endpoint has one, or several in proportion to
+    /// its weight. They are in the order in which [`Balance::selection`] finds them.
     pub cluster: Box<[Endpoint]>,
     pub local: Box<[Endpoint]>,
     /// Endpoints that get no new connections but still serve existing ones.
     pub draining: Box<[Endpoint]>,
     /// Those of them that get none because they do not answer.
     pub quarantined: Box<[Endpoint]>,
+    pub balance: Balance,
     pub affinity_seconds: Option<u32>,
     /// The IPVS scheduler, if the Service sets one.
     pub scheduler: Option<Arc<str>>,
@@ -127,19 +130,13 @@ pub struct Conflict {
     pub holder: PortKey,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    pub address: IpAddr,
-    pub port: u16,
-    /// The endpoint runs on this node, or its node is unknown: it may be a client of its own Service.
-    pub may_be_here: bool,
+/// Whether shares are the same, but for slots of a large pool that cannot be divided.
+pub(crate) fn is_even(shares: impl Iterator<Item = f64> + Clone) -> bool {
+    let least = shares.clone().fold(f64::INFINITY, f64::min);
+    shares.fold(0.0, f64::max) < least * UNEVEN
 }
 
-impl Endpoint {
-    pub fn socket(&self) -> SocketAddr {
-        SocketAddr::new(self.address, self.port)
-    }
-}
+const UNEVEN: f64 = 1.02;
 
 impl ServicePlan {
     pub fn pool(&self, pool: Pool) -> &[Endpoint] {
@@ -151,14 +148,20 @@ impl ServicePlan {
 
     /// The endpoints of a pool as texts, each once, with their shares if these are not the same.
     pub fn shares(&self, pool: Pool) -> Vec<String> {
-        let slots = self.pool(pool);
-        let each: Vec<&[Endpoint]> = slots.chunk_by(|one, next| one == next).collect();
-        let is_even = each.iter().all(|same| same.len() == each[0].len());
-        let text = |same: &&[Endpoint]| match is_even {
-            true => same[0].socket().to_string(),
-            false => format!("{} {:.1}%", same[0].socket(), same.len() as f64 / slots.len() as f64 * 100.0),
+        let (slots, each) = (self.pool(pool).len() as f64, self.weighted(pool));
+        let is_even = is_even(each.iter().map(|(_, count)| f64::from(*count) / slots));
+        let text = |(endpoint, count): &(Endpoint, u32)| match is_even {
+            true => endpoint.socket().to_string(),
+            false => format!("{} {:.1}%", endpoint.socket(), f64::from(*count) / slots * 100.0),
         };
         each.iter().map(text).collect()
+    }
+
+    /// The endpoints of a pool by address, each once, with the number of its slots.
+    pub fn weighted(&self, pool: Pool) -> Vec<(Endpoint, u32)> {
+        let mut slots = self.pool(pool).to_vec();
+        slots.sort_unstable();
+        slots.chunk_by(|one, next| one == next).map(|same| (same[0], same.len() as u32)).collect()
     }
 
     pub(crate) fn n_endpoints(&self) -> usize {

@@ -8,10 +8,11 @@ use portolan_model::{Family, Protocol};
 
 use crate::claims::Claim;
 use crate::connect::AtConnect;
+use crate::endpoint::Endpoint;
 use crate::node::NodePlan;
 use crate::plan::Plan;
-use crate::service::{Endpoint, Frontend, PortKey, ServicePlan};
-use crate::verdict::{Origin, Reason, Refusal, Verdict};
+use crate::service::{Frontend, PortKey, ServicePlan, is_even};
+use crate::verdict::{Origin, Pool, Reason, Refusal, Verdict};
 
 /// The first packet of a connection, as it reaches the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub struct Candidate {
     pub masquerade: bool,
 }
 
-/// Each candidate once, with its share of new connections. The list has one entry for each slot, in order.
+/// Each candidate once, with its share of new connections. The list has one entry for each slot, ordered by candidate.
 pub fn shares(candidates: &[Candidate]) -> Vec<(Candidate, f64)> {
     let slots = candidates.len() as f64;
     candidates.chunk_by(|one, next| one == next).map(|same| (same[0], same.len() as f64 / slots)).collect()
@@ -99,7 +100,7 @@ impl fmt::Display for Fate {
             Self::Forward(candidates) => {
                 formatter.write_str("forward")?;
                 let shares = shares(candidates);
-                let is_even = shares.windows(2).all(|pair| pair[0].1 == pair[1].1);
+                let is_even = is_even(shares.iter().map(|(_, share)| *share));
                 for (candidate, share) in shares {
                     write!(formatter, " {}", candidate.endpoint)?;
                     if !is_even {
@@ -174,13 +175,22 @@ fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &
     match route.verdict {
         Verdict::Refuse(refusal) => refuse(refusal, steps),
         Verdict::Forward(pool) => {
-            let candidates = candidates(&plan.node, packet, route.masquerade, service.pool(pool));
-            steps.push(Step::new(
-                format!("one of {} endpoints of the {pool} pool", shares(&candidates).len()),
-                format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind),
-            ));
+            let because = format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind);
+            let slots = service.pool(pool);
+            let slot = service.balance.slot_of(packet.source, slots.len());
+            let reached = slot.map_or(slots, |slot| &slots[slot..=slot]);
+            let candidates = candidates(&plan.node, packet, route.masquerade, reached);
+            steps.push(Step::new(one_of(&candidates, pool, slot.map(|slot| (slot, slots.len()))), because));
             Fate::Forward(candidates)
         }
+    }
+}
+
+/// A client that a hash gives one slot of so many has no choice.
+fn one_of(candidates: &[Candidate], pool: Pool, hashed: Option<(usize, usize)>) -> String {
+    match hashed {
+        Some((slot, slots)) => format!("slot {slot} of {slots} of the {pool} pool, by a hash of the client"),
+        None => format!("one of {} endpoints of the {pool} pool", shares(candidates).len()),
     }
 }
 
@@ -195,8 +205,9 @@ fn decided_at_connect(verdict: Verdict, service: &ServicePlan, steps: &mut Vec<S
         Verdict::Refuse(refusal) => refuse(refusal, steps),
         Verdict::Forward(pool) => {
             let candidate = |endpoint: &Endpoint| Candidate { endpoint: endpoint.socket(), masquerade: false };
-            let candidates: Vec<Candidate> = service.pool(pool).iter().map(candidate).collect();
-            steps.push(Step::new(format!("one of {} endpoints of the {pool} pool", shares(&candidates).len()), ""));
+            let mut candidates: Vec<Candidate> = service.pool(pool).iter().map(candidate).collect();
+            candidates.sort_unstable();
+            steps.push(Step::new(one_of(&candidates, pool, None), ""));
             Fate::Forward(candidates)
         }
     }
@@ -216,5 +227,7 @@ fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoi
         endpoint: endpoint.socket(),
         masquerade: node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
     };
-    pool.iter().map(candidate).collect()
+    let mut candidates: Vec<Candidate> = pool.iter().map(candidate).collect();
+    candidates.sort_unstable();
+    candidates
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_model::{Observation, PlaceWeights, SliceEndpoint, Weight};
 
-use crate::service::Endpoint;
+use crate::endpoint::Endpoint;
 
 /// Slots for weights without a small common measure: each share is off by less than one slot.
 const LEAST_SLOTS: u64 = 256;
@@ -40,6 +40,17 @@ pub(crate) fn slots(endpoints: Vec<(Endpoint, u64)>) -> Vec<Endpoint> {
     endpoints.iter().zip(counts).flat_map(|((endpoint, _), count)| (0..count).map(|_| *endpoint)).collect()
 }
 
+/// The same slots, with those of each endpoint as far from one another as they can be, for turns.
+pub(crate) fn spread(endpoints: Vec<(Endpoint, u64)>) -> Vec<Endpoint> {
+    let slots = slots(endpoints);
+    let of_each = slots.chunk_by(|one, next| one == next);
+    let place = |same: &[Endpoint], index: usize| (2 * index + 1) as u64 * (1 << 32) / (2 * same.len()) as u64;
+    let places = of_each.flat_map(|same| (0..same.len()).map(move |index| (place(same, index), same[0])));
+    let mut places: Vec<(u64, Endpoint)> = places.collect();
+    places.sort_unstable();
+    places.into_iter().map(|(_, endpoint)| endpoint).collect()
+}
+
 fn counts(weights: &[u64]) -> Vec<u64> {
     let measure = weights.iter().copied().fold(0, greatest_common_divisor).max(1);
     let (count, sum) = (weights.len() as u64, weights.iter().sum::<u64>() / measure);
@@ -47,14 +58,14 @@ fn counts(weights: &[u64]) -> Vec<u64> {
     if sum <= most {
         return weights.iter().map(|weight| weight / measure).collect();
     }
-    apportioned(weights, most)
+    apportioned(weights, most, 1)
 }
 
-/// The largest remainders get the slots that rounding down leaves. An endpoint with a weight has at least one slot.
-fn apportioned(weights: &[u64], slots: u64) -> Vec<u64> {
+/// The largest remainders get the slots that rounding down leaves. Each endpoint has at least so many.
+pub(crate) fn apportioned(weights: &[u64], slots: u64, least: u64) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let exact = |weight: u64| u128::from(weight) * u128::from(slots);
-    let mut counts: Vec<u64> = weights.iter().map(|weight| ((exact(*weight) / sum) as u64).max(1)).collect();
+    let mut counts: Vec<u64> = weights.iter().map(|weight| ((exact(*weight) / sum) as u64).max(least)).collect();
     let left = slots.saturating_sub(counts.iter().sum());
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(exact(weights[*index]) % sum));

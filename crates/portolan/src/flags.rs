@@ -1,5 +1,6 @@
 //! The command line.
 
+mod balancing;
 mod modes;
 mod names;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
+pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
 
 pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
@@ -143,6 +145,8 @@ pub struct OwnTrafficFlags {
     /// The bit of the packet mark that means "masquerade" [default: that of the configuration]
     #[arg(long, value_name = "0-31", value_parser = clap::value_parser!(u8).range(0..32))]
     pub masquerade_bit: Option<u8>,
+    #[command(flatten)]
+    pub balancing: BalancingFlags,
     #[command(flatten)]
     pub modes: ModeFlags,
 }

@@ -48,7 +48,8 @@ impl Mode for EbpfMode {
     }
 
     fn limits_with(&self, settings: &ModeSettings) -> Limits {
-        Limits { only_node_at_connect: settings.options.boolean(HOST_ONLY), ..self.limits() }
+        let only_node_at_connect = settings.options.boolean(HOST_ONLY);
+        Limits { only_node_at_connect, lacks: nft::requirements::lacks(), ..self.limits() }
     }
 
     fn flags(&self) -> &'static [ModeFlag] {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use portolan_kernel::accounting::Accounting;
-use portolan_plan::Plan;
+use portolan_model::Algorithm;
+use portolan_plan::{Limits, Plan};
 
 use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPTED, NAME, chains, listing};
 use crate::fake::FakeKernel;
@@ -32,6 +33,10 @@ impl Mode for IptablesMode {
 
     fn missing(&self) -> Option<String> {
         tables::missing_programs()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { lacks: &[Algorithm::SourceHash, Algorithm::Maglev], ..Limits::default() }
     }
 
     /// The cost of a write grows with the number of rules: the kernel validates all chains.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use portolan_model::{Family, Protocol};
 use portolan_plan::{
-    Endpoint, Frontend, FrontendAddress, FrontendKind, LocalDetector, NodePlan, Pool, Route, Routes, ServicePlan,
-    Verdict,
+    Endpoint, Frontend, FrontendAddress, FrontendKind, LocalDetector, NodePlan, Pool, Route, Routes, Selection,
+    ServicePlan, Verdict,
 };
 
 use super::{Iptables, LOOPBACK_ACCEPTED};
@@ -144,13 +144,21 @@ impl Port<'_> {
     fn pool_chain(&self, pool: Pool) -> Object {
         let internal = self.service.frontends.iter().find(|it| it.kind == FrontendKind::ClusterIp);
         let masquerade = internal.filter(|it| it.routes.use_pool(pool)).and_then(|it| self.masquerade_cluster_ip(it));
-        // In kube-proxy's order, which is that of the text.
-        let mut endpoints: Vec<&Endpoint> = self.service.pool(pool).iter().collect();
-        endpoints.sort_by_cached_key(|endpoint| endpoint.socket().to_string());
-        let each = endpoints.chunk_by(|one, next| one == next).map(|same| same[0]);
-        let recalls = each.filter_map(|endpoint| self.recall(endpoint));
-        let draws = endpoints.iter().enumerate().map(|(index, endpoint)| self.draw(endpoint, endpoints.len() - index));
+        let mut endpoints = self.service.weighted(pool);
+        endpoints.sort_by_cached_key(|(endpoint, _)| endpoint.socket().to_string());
+        let recalls = endpoints.iter().filter_map(|(endpoint, _)| self.recall(endpoint));
+        let slots = self.slots(pool);
+        let draws = slots.iter().enumerate().map(|(index, endpoint)| self.draw(endpoint, slots.len() - index));
         self.chain(self.pool_name(pool), masquerade.into_iter().chain(recalls).chain(draws))
+    }
+
+    /// In kube-proxy's order, which is that of the text, unless the order matters.
+    fn slots(&self, pool: Pool) -> Vec<&Endpoint> {
+        let mut slots: Vec<&Endpoint> = self.service.pool(pool).iter().collect();
+        if self.service.balance.selection() != Selection::InTurn {
+            slots.sort_by_cached_key(|endpoint| endpoint.socket().to_string());
+        }
+        slots
     }
 
     fn masquerade_cluster_ip(&self, frontend: &Frontend) -> Option<Rule> {
@@ -181,7 +189,12 @@ impl Port<'_> {
     fn draw(&self, endpoint: &Endpoint, remaining: usize) -> Rule {
         let chain = endpoint_chain(&self.service.key, endpoint.socket());
         let builder = self.commented(rule(), &format!("{} -> {}", self.name, endpoint.socket()));
-        if remaining > 1 { builder.one_in(remaining).jump(&chain) } else { builder.jump(&chain) }
+        match self.service.balance.selection() {
+            _ if remaining == 1 => builder.jump(&chain),
+            // Of those that the rules before have left, so that each slot has its turn.
+            Selection::InTurn => builder.every(remaining).jump(&chain),
+            _ => builder.one_in(remaining).jump(&chain),
+        }
     }
 
     /// A pod that reaches itself through its Service would reply to itself directly if its source address were kept.

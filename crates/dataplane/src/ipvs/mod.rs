@@ -29,8 +29,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use portolan_kernel::ipvs::Scheduling;
-use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
+use portolan_model::{Algorithm, Family, HashOf};
+use portolan_plan::{NodePlan, Packet, Plan, Selection, ServicePlan, Trace};
 
 pub use apply::IpvsKernel;
 pub use listing::listing;
@@ -48,8 +48,8 @@ const NAME: &str = "ipvs";
 pub const DEVICE: &str = "kube-ipvs0";
 /// kube-proxy's default.
 pub const DEFAULT_SCHEDULER: &str = "rr";
-/// For `mh`: the client's port is hashed, too (`IP_VS_SVC_F_SCHED_MH_PORT`), as in kube-proxy.
-const MAGLEV_BY_PORT: u32 = 0x10;
+/// For `mh` and `sh`: the client's port is hashed, too (`IP_VS_SVC_F_SCHED_MH_PORT`, `IP_VS_SVC_F_SCHED_SH_PORT`).
+const BY_PORT: u32 = 0x10;
 
 /// The mode and its settings.
 #[derive(Clone)]
@@ -77,8 +77,12 @@ impl Ipvs {
     /// A warning for each Service with a scheduler that this kernel does not have.
     pub fn unknown_schedulers(&self, plan: &Plan) -> Vec<String> {
         let Some(offered) = &self.offered else { return Vec::new() };
-        let asks = plan.services.iter().filter_map(|(port, service)| Some((port, service.scheduler.as_ref()?)));
-        let unknown = asks.filter(|(_, scheduler)| !offered.contains(&***scheduler));
+        let scheduler = |service: &ServicePlan| {
+            let of_algorithm = || service.balance.algorithm.map(|it| scheduler_of(it).into());
+            service.scheduler.clone().or_else(of_algorithm)
+        };
+        let asks = plan.services.iter().filter_map(|(port, service)| Some((port, scheduler(service)?)));
+        let unknown = asks.filter(|(_, scheduler)| !offered.contains(&**scheduler));
         let warning =
             |(port, scheduler)| format!("{port} requests scheduler {scheduler}, which this kernel does not have");
         unknown.map(warning).collect()
@@ -86,11 +90,28 @@ impl Ipvs {
 
     fn scheduling(&self, service: &ServicePlan, is_weighted: bool) -> Scheduling {
         let is_offered = |name: &str| self.offered.as_ref().is_none_or(|offered| offered.contains(name));
-        let scheduler = service.scheduler.as_deref().filter(|name| is_offered(name)).unwrap_or(&self.scheduler);
+        let named = service.scheduler.as_deref().filter(|name| is_offered(name));
+        let of_algorithm = service.balance.algorithm.map(scheduler_of).filter(|name| is_offered(name));
+        let scheduler = named.or(of_algorithm).unwrap_or(&self.scheduler);
         let weighted = Some(with_weights(scheduler)).filter(|name| is_weighted && is_offered(name));
         let scheduler = weighted.unwrap_or(scheduler);
-        let flags = if scheduler == "mh" { MAGLEV_BY_PORT } else { 0 };
+        // kube-proxy sets this flag for mh.
+        let is_by_port = match named.is_none() && of_algorithm.is_some() {
+            true => service.balance.selection() == Selection::ByHash(HashOf::ClientAndPort),
+            false => scheduler == "mh",
+        };
+        let flags = if is_by_port { BY_PORT } else { 0 };
         Scheduling { scheduler: scheduler.to_owned(), persistence: service.affinity_seconds, flags }
+    }
+}
+
+/// There is none that draws at random: the plan has replaced that with turns.
+fn scheduler_of(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Random | Algorithm::RoundRobin => "rr",
+        Algorithm::SourceHash => "sh",
+        Algorithm::Maglev => "mh",
+        Algorithm::LeastConnections => "lc",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use portolan_kernel::ipvs::{Ipvs as Balancer, Timeouts};
-use portolan_model::IpNet;
+use portolan_model::{Algorithm, IpNet};
 use portolan_plan::{Limits, Plan};
 
 use super::leftovers::VirtualServers;
@@ -55,7 +55,7 @@ impl Mode for IpvsMode {
     }
 
     fn limits(&self) -> Limits {
-        Limits { virtual_servers: true, ..Limits::default() }
+        Limits { virtual_servers: true, lacks: &[Algorithm::Random], ..Limits::default() }
     }
 
     fn flags(&self) -> &'static [ModeFlag] {

@@ -119,13 +119,12 @@ impl Port<'_> {
             _ => {}
         }
         let server = Server { address, protocol: self.service.protocol() };
-        let slots = pool(routes).map(|pool| self.service.pool(pool)).unwrap_or_default();
-        let is_weighted = slots.windows(2).any(|pair| pair[0] == pair[1]);
+        let endpoints = pool(routes).map(|pool| self.service.weighted(pool)).unwrap_or_default();
+        let is_weighted = endpoints.iter().any(|(_, weight)| *weight > 1);
         let scheduling = self.mode.scheduling(self.service, is_weighted);
         self.objects.insert(Key::Server(server), Value::Scheduling(scheduling));
-        for same in slots.chunk_by(|one, next| one == next) {
-            let key = Key::Destination(server, same[0].socket());
-            self.objects.insert(key, Value::Weight(same.len() as u32));
+        for (endpoint, weight) in endpoints {
+            self.objects.insert(Key::Destination(server, endpoint.socket()), Value::Weight(weight));
         }
     }
 

@@ -13,6 +13,8 @@ pub(super) enum Loaded {
     Bytes(Vec<u8>),
     /// Some interface, but not the loopback interface.
     OtherInterface(OtherInterface),
+    /// The port of the client, which no trace has.
+    ClientPort,
     /// The packet has no such thing, which ends the rule.
     Absent,
 }
@@ -38,6 +40,7 @@ const ETHER_IP6: u16 = 0x86dd;
 const NFPROTO_IP: u8 = 2;
 const NFPROTO_IP6: u8 = 10;
 const INTERFACE_NAME_LENGTH: usize = 16;
+const PORT_LENGTH: u32 = 2;
 /// Every network namespace begins with it.
 pub(super) const LOOPBACK_INDEX: u32 = 1;
 pub(super) const LOOPBACK_NAME: &str = "lo";
@@ -46,6 +49,9 @@ const OUTGOING: &str = "the interface that the packet leaves by";
 
 /// The bytes of a header of which addresses, protocol and destination port are known.
 pub(super) fn payload(branch: &Branch, base: PayloadBase, offset: u32, length: u32) -> Result<Loaded, Unsupported> {
+    if (base, offset, length) == (PayloadBase::Transport, 0, PORT_LENGTH) {
+        return Ok(Loaded::ClientPort);
+    }
     let packet = &branch.packet;
     let known: Vec<(u32, Vec<u8>)> = match (base, Family::of(packet.destination)) {
         (PayloadBase::Network, Family::V4) => {

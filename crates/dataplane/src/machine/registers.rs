@@ -13,11 +13,13 @@ pub(super) struct Registers {
     bytes: [u8; BYTES],
     /// A register that holds an interface of which no more is known than that it is not the loopback interface.
     interface: Option<(Register, OtherInterface)>,
+    /// A register that holds the port of the client.
+    unknown: Option<Register>,
 }
 
 impl Registers {
     pub(super) fn new() -> Self {
-        Self { bytes: [0; BYTES], interface: None }
+        Self { bytes: [0; BYTES], interface: None, unknown: None }
     }
 
     /// A value that is shorter than its words leaves zeros behind it, as in the kernel.
@@ -27,11 +29,16 @@ impl Registers {
         words.fill(0);
         words[..value.len()].copy_from_slice(value);
         self.interface = self.interface.filter(|(known, _)| *known != register);
+        self.unknown = self.unknown.filter(|unknown| *unknown != register);
         Ok(())
     }
 
     pub(super) fn store_interface(&mut self, register: Register, interface: OtherInterface) {
         self.interface = Some((register, interface));
+    }
+
+    pub(super) fn store_unknown(&mut self, register: Register) {
+        self.unknown = Some(register);
     }
 
     /// The interface in this register, if it holds one that is known in part only.
@@ -42,9 +49,12 @@ impl Registers {
     pub(super) fn bytes(&self, register: Register, length: usize) -> Result<&[u8], Unsupported> {
         let start = usize::from(register.0) * WORD;
         let end = start + length;
-        let holds = |(known, _): &(Register, OtherInterface)| (start..end).contains(&(usize::from(known.0) * WORD));
-        if let Some((_, interface)) = self.interface.as_ref().filter(|it| holds(it)) {
+        let holds = |register: &Register| (start..end).contains(&(usize::from(register.0) * WORD));
+        if let Some((_, interface)) = self.interface.as_ref().filter(|(register, _)| holds(register)) {
             return Err(Unsupported(format!("{} is not known", interface.what)));
+        }
+        if self.unknown.as_ref().is_some_and(holds) {
+            return Err(Unsupported("the port of the client".to_owned()));
         }
         self.bytes.get(start..end).ok_or_else(outside)
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_kernel::nftables::{ElementData, Expression, MetaKey, Operator, Register, Verdict as Code};
-use portolan_model::Family;
+use portolan_model::{Family, jhash, scaled};
 
 use super::load::{self, LOOPBACK_INDEX, LOOPBACK_NAME, Loaded, OtherInterface};
 use super::registers::Registers;
@@ -36,7 +36,7 @@ impl Step {
 /// No draw has more outcomes: a Service has fewer endpoints.
 const MOST_OUTCOMES: u32 = 65_536;
 
-/// A random draw, and a hash of the client, make a run of the rule for each outcome.
+/// A random draw, one in turns, and a hash of what is not known of the client make a run of the rule for each outcome.
 pub(super) fn run_rule(table: &Table, site: &Site<'_>, rule: &[Expression], branch: Branch) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut runs = vec![Run { table, site, branch, registers: Registers::new(), position: 0 }];
@@ -153,9 +153,15 @@ impl Run<'_> {
             Expression::Lookup { set, source, destination, inverted } => {
                 return self.look_up(set, *source, *destination, *inverted);
             }
-            Expression::NumberGenerator { destination, modulus, offset }
-            | Expression::Hash { destination, modulus, offset, .. } => {
+            Expression::NumberGenerator { destination, modulus, offset, .. } => {
                 return Ok(Outcome::Draw { destination: *destination, first: *offset, count: *modulus });
+            }
+            Expression::Hash { source, length, destination, modulus, seed, offset } => {
+                let Ok(key) = self.registers.bytes(*source, *length as usize) else {
+                    return Ok(Outcome::Draw { destination: *destination, first: *offset, count: *modulus });
+                };
+                let number = offset + scaled(jhash(key, *seed), *modulus);
+                self.registers.store(*destination, &number.to_ne_bytes())?;
             }
             Expression::Verdict(code) => return Ok(Outcome::Code(code.clone())),
             Expression::DestinationNat { family, address, port } => return self.translate(*family, *address, *port),
@@ -172,6 +178,7 @@ impl Run<'_> {
         match loaded {
             Loaded::Bytes(bytes) => self.registers.store(destination, &bytes)?,
             Loaded::OtherInterface(interface) => self.registers.store_interface(destination, interface),
+            Loaded::ClientPort => self.registers.store_unknown(destination),
             Loaded::Absent => return Ok(Outcome::NoMatch),
         }
         Ok(Outcome::Matched)

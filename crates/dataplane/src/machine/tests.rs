@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{
-    Element, ElementData, Expression, MetaKey, Operator, PayloadBase, Policy, Register, SetSpec, Verdict as Code,
+    Element, ElementData, Expression, MetaKey, Numbers, Operator, PayloadBase, Policy, Register, SetSpec,
+    Verdict as Code,
 };
 use portolan_model::{Family, Protocol};
 use portolan_plan::{NodePlan, Packet};
@@ -83,7 +84,7 @@ fn an_offset_that_is_not_known_is_an_error() {
     assert_eq!(end_of, End::Unknown);
     assert_eq!(
         words,
-        "table ip test, chain forward, handle 7: th sport 80 drop: transport header, 2 bytes at 0 is not supported"
+        "table ip test, chain forward, handle 7: th sport 80 drop: the port of the client is not supported"
     );
     assert_eq!(end(vec![drop_if([load(PayloadBase::Network, 12, 3), equals(&[192, 0, 2])])]).0, End::Drop);
     assert_eq!(end(vec![drop_if([load(PayloadBase::Network, 14, 4), equals(&[2, 1, 10, 96])])]).0, End::Drop);
@@ -143,7 +144,7 @@ fn a_drop_behind_a_skipped_rule_is_not_certain() {
 
 #[test]
 fn every_outcome_of_a_draw_is_followed() {
-    let draw = Expression::NumberGenerator { destination: FIRST, modulus: 4, offset: 0 };
+    let draw = Expression::NumberGenerator { numbers: Numbers::Random, destination: FIRST, modulus: 4, offset: 0 };
     let is_zero = equals(&0_u32.to_ne_bytes());
     let outcome = run(table(OnError::End, Policy::Accept, vec![drop_if([draw, is_zero])]));
     let share = |end| outcome.endings.iter().filter(|it| it.end == end).map(|it| it.share).sum::<f64>();
@@ -151,7 +152,7 @@ fn every_outcome_of_a_draw_is_followed() {
 }
 
 fn draw(modulus: u32) -> Expression {
-    Expression::NumberGenerator { destination: FIRST, modulus, offset: 0 }
+    Expression::NumberGenerator { numbers: Numbers::Random, destination: FIRST, modulus, offset: 0 }
 }
 
 fn below(limit: u32) -> Expression {

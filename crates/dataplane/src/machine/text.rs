@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{
-    ConntrackKey, Element, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register, Verdict,
+    ConntrackKey, Element, Expression, FibAddress, MetaKey, Numbers, Operator, PayloadBase, Register, Verdict,
 };
 use portolan_model::Protocol;
 
@@ -94,11 +94,13 @@ impl Writer<'_> {
                 let kind = if value.len() == 2 { Kind::Port } else { kind };
                 self.load(*destination, shown(kind, value), kind);
             }
-            Expression::NumberGenerator { destination, modulus, .. } => {
-                self.load(*destination, format!("numgen random mod {modulus}"), Kind::Bytes);
+            Expression::NumberGenerator { numbers, destination, modulus, .. } => {
+                let kind = if *numbers == Numbers::Random { "random" } else { "inc" };
+                self.load(*destination, format!("numgen {kind} mod {modulus}"), Kind::Bytes);
             }
-            Expression::Hash { destination, modulus, .. } => {
-                self.load(*destination, format!("jhash mod {modulus}"), Kind::Bytes);
+            Expression::Hash { source, destination, modulus, .. } => {
+                let hashed = self.from(*source).text;
+                self.load(*destination, format!("jhash {hashed} mod {modulus}"), Kind::Bytes);
             }
             Expression::Bitwise { source, destination, mask, .. } => {
                 let load = Load { mask: Some(mask.clone()), ..self.from(*source) };

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sticky pool chains ─ recalls ─► recall/NAMESPACE/NAME/… ─ affinity/NAMESPACE/NAME/… ─► dnat
-//!                                 (returns if the client is unknown: a random draw follows)
+//!                                 (returns if the client is unknown: a draw follows)
 //! learn ─ learners ─► learn/NAMESPACE/NAME/… ─ members ─► updates affinity/NAMESPACE/NAME/…
 //! ```
 
@@ -16,8 +16,8 @@ use portolan_plan::{Frontend, Pool, PortKey, ServicePlan};
 use super::elements::ElementKey;
 use super::fields::Field;
 use super::objects::{Key, Named, Value, base, regular};
-use super::routes::Shape;
-use super::rules::rule;
+use super::routes::{Shape, takes_turns};
+use super::rules::{Rule, rule};
 use super::sets::{SetName, clients_spec};
 use crate::tables::names::digest_of;
 
@@ -39,7 +39,7 @@ pub(super) fn affinity(service: &ServicePlan, objects: &mut Vec<Object>) {
     }
     for pool in used_pools(service) {
         objects.push((Key::Set(family, clients_map(&service.key, pool)), Value::Set(Arc::new(clients_spec(family)))));
-        objects.push(chain(family, recall_chain(service, pool)));
+        objects.extend((!takes_turns(service, pool)).then(|| chain(family, recall_chain(service, pool))));
         members(service, pool, objects);
     }
     objects.extend(learning_chains(family).into_iter().chain([learn]).map(|named| chain(family, named)));
@@ -50,7 +50,7 @@ pub(super) fn used_pools(service: &ServicePlan) -> impl Iterator<Item = Pool> {
     POOLS.into_iter().filter(is_used)
 }
 
-fn chain(family: Family, (name, chain): Named) -> Object {
+pub(super) fn chain(family: Family, (name, chain): Named) -> Object {
     (Key::Chain(family, name), Value::Chain(Arc::new(chain)))
 }
 
@@ -63,21 +63,25 @@ fn learner(service: &ServicePlan, frontend: &Frontend, chain: &Arc<str>) -> Obje
 
 fn recallers(service: &ServicePlan, frontend: &Frontend, objects: &mut Vec<Object>) {
     let set = |pool| SetName::recalls(Shape::is_node_port(frontend.address), pool);
-    for pool in POOLS.into_iter().filter(|pool| frontend.routes.use_pool(*pool)) {
+    let is_recalled = |pool: &Pool| frontend.routes.use_pool(*pool) && !takes_turns(service, *pool);
+    for pool in POOLS.into_iter().filter(is_recalled) {
         let verdict = Verdict::Jump(recall_name(&service.key, pool));
         objects.push(element(service, frontend, set(pool), verdict));
     }
 }
 
-fn element(service: &ServicePlan, frontend: &Frontend, set: SetName, verdict: Verdict) -> Object {
+pub(super) fn element(service: &ServicePlan, frontend: &Frontend, set: SetName, verdict: Verdict) -> Object {
     let key = ElementKey::frontend(frontend.address, service.protocol());
     (Key::Element(service.key.family, set, key), Value::Verdict(verdict.into()))
 }
 
 /// Sends a known client to its endpoint.
 fn recall_chain(service: &ServicePlan, pool: Pool) -> Named {
-    let map = clients_map(&service.key, pool);
-    (recall_name(&service.key, pool), regular(vec![rule(service.key.family).translate(&[Field::Source], None, &map)]))
+    (recall_name(&service.key, pool), regular(vec![recall_rule(service, pool)]))
+}
+
+pub(super) fn recall_rule(service: &ServicePlan, pool: Pool) -> Rule {
+    rule(service.key.family).translate(&[Field::Source], None, &clients_map(&service.key, pool))
 }
 
 /// Keeps a client with its endpoint for this long. Only endpoints of the pool are recorded: a node port is known here by
@@ -144,7 +148,7 @@ const LONGEST_NAME: usize = 220;
 
 /// Names of Services, namespaces and ports have no slash, so that this one is unique. One that `nft` could not parse or the
 /// kernel not hold, which no API server has, is replaced with a digest.
-fn port_name(prefix: &str, key: &PortKey) -> Arc<str> {
+pub(super) fn port_name(prefix: &str, key: &PortKey) -> Arc<str> {
     let ServicePortName { service: ServiceName { namespace, name }, port, protocol } = &*key.name;
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
     let are_plain = [namespace, name, port].into_iter().all(|part| part.chars().all(is_plain));

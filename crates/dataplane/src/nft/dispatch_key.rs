@@ -6,7 +6,8 @@
 
 use std::fmt;
 
-use portolan_plan::{Refusal, Route, Routes, Verdict};
+use portolan_model::HashOf;
+use portolan_plan::{Refusal, Route, Routes, Selection, Verdict};
 
 use super::bytes::{Bytes, Reader};
 use super::kinds::Kind;
@@ -29,6 +30,9 @@ pub(super) const PADDING: [u8; 4] = [0; 4];
 const HAS_SOURCES: u32 = 0x1000;
 const REMEMBERS_CLIENTS: u32 = 0x2000;
 const IS_NODE_PORT: u32 = 0x4000;
+const IN_TURN: u32 = 0x8000;
+const BY_CLIENT: u32 = 0x10000;
+const BY_CLIENT_AND_PORT: u32 = 0x20000;
 const MASQUERADE: u32 = 8;
 
 /// The flags of a dispatch key, beside its routes.
@@ -37,6 +41,7 @@ pub(super) struct Flags {
     pub(super) is_node_port: bool,
     pub(super) remembers_clients: bool,
     pub(super) has_sources: bool,
+    pub(super) selection: Selection,
 }
 
 impl DispatchKey {
@@ -46,7 +51,8 @@ impl DispatchKey {
         let routes = [pod, node, outside].into_iter().fold(0, |all, route| (all << 4) | route_bits(route));
         let flags = flag(flags.has_sources, HAS_SOURCES)
             | flag(flags.remembers_clients, REMEMBERS_CLIENTS)
-            | flag(flags.is_node_port, IS_NODE_PORT);
+            | flag(flags.is_node_port, IS_NODE_PORT)
+            | selection_bits(flags.selection);
         Self { routes: flags | routes, cluster, local }
     }
 
@@ -56,6 +62,15 @@ impl DispatchKey {
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self { routes: reader.number()?, cluster: reader.size()?, local: reader.size()? })
+    }
+}
+
+fn selection_bits(selection: Selection) -> u32 {
+    match selection {
+        Selection::Random => 0,
+        Selection::InTurn => IN_TURN,
+        Selection::ByHash(HashOf::Client) => BY_CLIENT,
+        Selection::ByHash(HashOf::ClientAndPort) => BY_CLIENT_AND_PORT,
     }
 }
 

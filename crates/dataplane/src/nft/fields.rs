@@ -1,7 +1,8 @@
 //! What keys are made of: fields of a packet, and the draw of a slot.
 
-use portolan_kernel::nftables::{ConntrackKey, Expression, MetaKey, PayloadBase, Register};
-use portolan_model::Family;
+use portolan_kernel::nftables::{ConntrackKey, Expression, MetaKey, Numbers, PayloadBase, Register};
+use portolan_model::{CLIENT_HASH_SEED, Family, HashOf};
+use portolan_plan::Selection;
 
 use super::kinds::Kind;
 
@@ -12,6 +13,8 @@ pub(super) enum Field {
     Destination,
     Protocol,
     Port,
+    /// The port of the client.
+    SourcePort,
     /// The slot of an endpoint, drawn by [`Draw`].
     Choice,
     /// The destination before translation.
@@ -29,7 +32,7 @@ impl Field {
         match self {
             Self::Source | Self::Destination | Self::OriginalDestination | Self::ReplySource => Kind::Address,
             Self::Protocol | Self::ConnectionProtocol => Kind::Protocol,
-            Self::Port | Self::OriginalPort | Self::ReplyPort => Kind::Port,
+            Self::Port | Self::SourcePort | Self::OriginalPort | Self::ReplyPort => Kind::Port,
             Self::Choice => Kind::Number,
         }
     }
@@ -45,6 +48,7 @@ impl Field {
             Self::Destination => format!("{ip} daddr"),
             Self::Protocol => "meta l4proto".into(),
             Self::Port => "th dport".into(),
+            Self::SourcePort => "th sport".into(),
             Self::Choice => "numgen random mod 1".into(),
             Self::OriginalDestination => format!("ct original {ip} daddr"),
             Self::OriginalPort => "ct original proto-dst".into(),
@@ -61,6 +65,7 @@ impl Field {
             length: self.kind().length(family),
             destination,
         };
+        let transport = |offset| Expression::Payload { base: PayloadBase::Transport, offset, length: 2, destination };
         let connection = |key| Expression::Conntrack { key, destination };
         match (self, family) {
             (Self::Source, Family::V4) => network(12),
@@ -68,8 +73,9 @@ impl Field {
             (Self::Destination, Family::V4) => network(16),
             (Self::Destination, Family::V6) => network(24),
             (Self::Protocol, _) => Expression::Meta { key: MetaKey::L4Protocol, destination },
-            (Self::Port, _) => Expression::Payload { base: PayloadBase::Transport, offset: 2, length: 2, destination },
-            (Self::Choice, _) => Expression::NumberGenerator { destination, modulus: 1, offset: 0 },
+            (Self::Port, _) => transport(2),
+            (Self::SourcePort, _) => transport(0),
+            (Self::Choice, _) => numbers(Numbers::Random, destination, Draw::constant(0)),
             (Self::OriginalDestination, Family::V4) => connection(ConntrackKey::OriginalDestination4),
             (Self::OriginalDestination, Family::V6) => connection(ConntrackKey::OriginalDestination6),
             (Self::OriginalPort, _) => connection(ConntrackKey::OriginalDestinationPort),
@@ -92,14 +98,16 @@ impl Field {
             (Self::Destination | Self::OriginalDestination, Family::V6) => payload(13, 9),
             (Self::Protocol | Self::ConnectionProtocol, _) => expression(9, &[number(0, 16)]),
             (Self::Port | Self::OriginalPort | Self::ReplyPort, _) => payload(11, 2),
+            (Self::SourcePort, _) => payload(11, 1),
             (Self::Choice, _) => expression(23, &[number(0, 1), number(1, 1), number(2, 0)]),
         }
     }
 }
 
-/// A slot at random, each as likely as the others.
+/// The number of a slot, from `offset` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Draw {
+    pub(super) selection: Selection,
     pub(super) slots: u32,
     pub(super) offset: u32,
 }
@@ -107,17 +115,45 @@ pub(super) struct Draw {
 impl Draw {
     /// Always this number, as part of a key.
     pub(super) fn constant(number: u32) -> Self {
-        Self { slots: 1, offset: number }
+        Self { selection: Selection::Random, slots: 1, offset: number }
     }
 
-    pub(super) fn text(self) -> String {
-        let Self { slots, offset } = self;
-        let what = format!("numgen random mod {slots}");
+    pub(super) fn text(self, family: Family) -> String {
+        let Self { slots, offset, .. } = self;
+        let what = match self.selection {
+            Selection::Random => format!("numgen random mod {slots}"),
+            Selection::InTurn => format!("numgen inc mod {slots}"),
+            Selection::ByHash(of) => {
+                format!("jhash {} mod {slots} seed {CLIENT_HASH_SEED:#x}", join(hashed(of), family))
+            }
+        };
         if offset == 0 { what } else { format!("{what} offset {offset}") }
     }
 
-    pub(super) fn load(self, destination: Register) -> Expression {
-        Expression::NumberGenerator { destination, modulus: self.slots, offset: self.offset }
+    /// Leaves the number in the register; what is hashed is in it, and in those behind, before.
+    pub(super) fn load(self, family: Family, destination: Register) -> Vec<Expression> {
+        match self.selection {
+            Selection::Random => vec![numbers(Numbers::Random, destination, self)],
+            Selection::InTurn => vec![numbers(Numbers::InTurn, destination, self)],
+            Selection::ByHash(of) => {
+                let length = hashed(of).iter().map(|field| field.words(family) * 4).sum();
+                let (source, Self { slots: modulus, offset, .. }) = (destination, self);
+                let seed = CLIENT_HASH_SEED;
+                let hash = Expression::Hash { source, length, destination, modulus, seed, offset };
+                load_from(destination.0, hashed(of), family).into_iter().chain([hash]).collect()
+            }
+        }
+    }
+}
+
+fn numbers(numbers: Numbers, destination: Register, draw: Draw) -> Expression {
+    Expression::NumberGenerator { numbers, destination, modulus: draw.slots, offset: draw.offset }
+}
+
+fn hashed(of: HashOf) -> &'static [Field] {
+    match of {
+        HashOf::Client => &[Field::Source],
+        HashOf::ClientAndPort => &[Field::Source, Field::SourcePort],
     }
 }
 

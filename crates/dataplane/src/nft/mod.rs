@@ -32,6 +32,7 @@ mod routes;
 mod rules;
 mod sets;
 mod trace;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

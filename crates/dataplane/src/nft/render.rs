@@ -15,6 +15,7 @@ use super::elements::{ElementKey, SourceKey};
 use super::objects::{Chain, Key, Value};
 use super::routes::{LOCAL_OFFSET, Shape};
 use super::sets::SetName;
+use super::turns::turns;
 use super::{Nftables, SharedChains};
 
 type Object = (Key, Value);
@@ -56,6 +57,7 @@ pub(super) fn service(mode: &Nftables, node: &NodePlan, service: &ServicePlan) -
         owned_address(service, frontend, &mut objects);
     }
     affinity(service, &mut objects);
+    turns(service, &mut objects);
     hairpins(service, &mut objects);
     objects
 }
@@ -73,6 +75,7 @@ fn shape<'a>(mode: &Nftables, node: &'a NodePlan, service: &ServicePlan, fronten
             is_node_port: Shape::is_node_port(frontend.address),
             remembers_clients: service.affinity_seconds.is_some(),
             has_sources: frontend.sources.is_some(),
+            selection: service.balance.selection(),
         },
         routes: frontend.routes,
         cluster_size: service.cluster.len(),

@@ -1,12 +1,14 @@
 //! What this mode needs of the kernel, and a trial of whether the kernel accepts its rules.
 
-use portolan_kernel::nftables::{Batch, Nftables as Handle};
-use portolan_model::Family;
-use portolan_plan::NodePlan;
+use portolan_kernel::nftables::{Batch, ChainKind, Hook, HookPoint, Nftables as Handle};
+use portolan_model::{Algorithm, Family, HashOf};
+use portolan_plan::{NodePlan, Pool, Selection};
 
 use super::Nftables;
 use super::objects::{Key, Value};
 use super::render;
+use super::routes::draw_rule;
+use super::sets::SetName;
 use crate::requirements::{Feature, NETLINK};
 
 pub(crate) const FEATURES: &[Feature] = &[
@@ -33,6 +35,31 @@ const TRIAL: &str = "portolan-trial";
 pub(crate) fn refused() -> Option<String> {
     let error = Handle::open().ok()?.check(trial(&Nftables::new(14))).err()?;
     error.is_unsupported_or_invalid().then(|| format!("a trial of the rules failed: {error}"))
+}
+
+/// Algorithms that this kernel has no expression for. Where the trial is not permitted, that shows later.
+pub(crate) fn lacks() -> &'static [Algorithm] {
+    let error = Handle::open().ok().and_then(|mut handle| handle.check(trial_of_hash()).err());
+    match error.is_some_and(|error| error.is_unsupported_or_invalid()) {
+        true => &[Algorithm::SourceHash, Algorithm::Maglev],
+        false => &[],
+    }
+}
+
+/// A rule that selects a slot by a hash (`nft_hash`, a module of its own).
+fn trial_of_hash() -> Batch {
+    let (family, mut batch, chain) = (Family::V4, Batch::new(), "trial");
+    let rule = draw_rule(family, false, Pool::Cluster, Selection::ByHash(HashOf::ClientAndPort), 2);
+    batch.add_table(family, TRIAL);
+    batch.add_set(family, TRIAL, SetName::Endpoints.name(), &SetName::Endpoints.spec(family));
+    batch.add_chain(
+        family,
+        TRIAL,
+        chain,
+        Some(&Hook { kind: ChainKind::Nat, point: HookPoint::Prerouting, priority: 0 }),
+    );
+    batch.add_rule(family, TRIAL, chain, &rule.expressions, None);
+    batch
 }
 
 fn trial(mode: &Nftables) -> Batch {
@@ -65,7 +92,7 @@ mod tests {
         portolan_kernel::enter_new_network_namespace().expect("root is needed to make a network namespace");
         let mut handle = Handle::open().unwrap();
         let before = handle.generation().unwrap();
-        assert_eq!(refused(), None);
+        assert_eq!((refused(), lacks()), (None, &[][..]));
         assert_eq!((handle.generation().unwrap(), handle.tables(Family::V4).unwrap()), (before, vec![]));
     }
 }

@@ -1,12 +1,15 @@
-//! Chains that many Services share: the source of a packet decides the pool, and the pool's size decides the draw.
+//! Chains that many Services share: the source of a packet decides the pool, and the pool's size decides the draw. Only turns
+//! are counted in chains of each Service port (`turns`).
 //!
 //! Their names describe them, so that `goto sources-snat-cluster-3` in a listing needs no explanation: only listed
 //! sources, masqueraded, to one of three endpoints of the cluster pool.
 
 use std::sync::Arc;
 
-use portolan_model::Family;
-use portolan_plan::{FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Verdict};
+use portolan_model::{Family, HashOf};
+use portolan_plan::{
+    FrontendAddress, LocalDetector, NodePlan, Pool, Reason, Refusal, Route, Routes, Selection, ServicePlan, Verdict,
+};
 
 use super::dispatch_key::{DispatchKey, Flags};
 use super::fields::{Draw, Field, NODE_PORT, VIP};
@@ -73,7 +76,8 @@ impl Shape<'_> {
 
     fn is_standing(&self, pool: Pool) -> bool {
         let Flags { is_node_port, remembers_clients, .. } = self.flags;
-        !is_node_port && !remembers_clients && self.size(pool) <= STANDING
+        let is_random = self.selection(pool) == Selection::Random;
+        is_random && !is_node_port && !remembers_clients && self.size(pool) <= STANDING
     }
 
     fn pools(&self) -> impl Iterator<Item = Pool> {
@@ -115,7 +119,17 @@ impl Shape<'_> {
     fn pool_name(&self, pool: Pool) -> Arc<str> {
         let kind = if self.flags.is_node_port { "nodeport-" } else { "" };
         let memory = if self.flags.remembers_clients { "sticky-" } else { "" };
-        format!("{kind}{memory}{pool}-{}", self.size(pool)).into()
+        let size = self.size(pool);
+        match self.selection(pool) {
+            Selection::Random => format!("{kind}{memory}{pool}-{size}").into(),
+            Selection::InTurn => format!("{kind}turns-{pool}").into(),
+            Selection::ByHash(HashOf::Client) => format!("{kind}{memory}hash-{pool}-{size}").into(),
+            Selection::ByHash(HashOf::ClientAndPort) => format!("{kind}{memory}hash-with-port-{pool}-{size}").into(),
+        }
+    }
+
+    fn selection(&self, pool: Pool) -> Selection {
+        of_slots(self.flags.selection, self.size(pool))
     }
 
     fn size(&self, pool: Pool) -> usize {
@@ -153,7 +167,8 @@ impl Shape<'_> {
     }
 
     fn pool_rules(&self, pool: Pool) -> Vec<Rule> {
-        pool_rules(self.family, self.flags, pool, self.size(pool) as u32)
+        let flags = Flags { selection: self.selection(pool), ..self.flags };
+        pool_rules(self.family, flags, pool, self.size(pool) as u32)
     }
 }
 
@@ -176,16 +191,34 @@ pub(super) fn standing_chains(family: Family) -> impl Iterator<Item = Named> {
 /// The last rule affects only packets that arrive during a change. Without it they would go on untranslated, and so would
 /// their connection. Dropped, the client's retransmission finds the new state.
 fn pool_rules(family: Family, flags: Flags, pool: Pool, slots: u32) -> Vec<Rule> {
-    let offset = if pool == Pool::Local { LOCAL_OFFSET } else { 0 };
-    let (fields, set): (&[Field], _) = match flags.is_node_port {
-        true => (NODE_PORT, SetName::NodePortEndpoints),
-        false => (VIP, SetName::Endpoints),
-    };
-    let recall = || rule(family).verdict_map(fields, SetName::recalls(flags.is_node_port, pool));
-    let mut rules: Vec<Rule> = flags.remembers_clients.then(recall).into_iter().collect();
-    rules.push(rule(family).translate(fields, Some(Draw { slots, offset }), set.name()));
+    let (takes_turns, is_node_port) = (flags.selection == Selection::InTurn, flags.is_node_port);
+    let of_port = || rule(family).verdict_map(frontend_fields(is_node_port), SetName::recalls(is_node_port, pool));
+    let mut rules: Vec<Rule> = (takes_turns || flags.remembers_clients).then(of_port).into_iter().collect();
+    rules.extend((!takes_turns).then(|| draw_rule(family, is_node_port, pool, flags.selection, slots)));
     rules.push(rule(family).drop());
     rules
+}
+
+/// Sends the packet to the endpoint of the slot that is drawn.
+pub(super) fn draw_rule(family: Family, is_node_port: bool, pool: Pool, selection: Selection, slots: u32) -> Rule {
+    let offset = if pool == Pool::Local { LOCAL_OFFSET } else { 0 };
+    let set = if is_node_port { SetName::NodePortEndpoints } else { SetName::Endpoints };
+    let draw = Draw { selection, slots, offset };
+    rule(family).translate(frontend_fields(is_node_port), Some(draw), set.name())
+}
+
+fn frontend_fields(is_node_port: bool) -> &'static [Field] {
+    if is_node_port { NODE_PORT } else { VIP }
+}
+
+/// Of one slot there is nothing to select, and the kernel refuses to hash for it.
+fn of_slots(selection: Selection, slots: usize) -> Selection {
+    if slots < 2 { Selection::Random } else { selection }
+}
+
+/// Whether the pool has a counter of its own. One endpoint takes no turns.
+pub(super) fn takes_turns(service: &ServicePlan, pool: Pool) -> bool {
+    of_slots(service.balance.selection(), service.pool(pool).len()) == Selection::InTurn
 }
 
 /// Which of a shape's chains.

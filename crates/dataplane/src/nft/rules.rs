@@ -111,7 +111,7 @@ impl RuleBuilder {
     /// Continues only if the packet goes to an endpoint of the pool with this number.
     pub(super) fn member_of(self, pool: u32) -> Self {
         let (draw, set) = (Draw::constant(pool), SetName::Members.name());
-        let text = format!("{} . {} @{set}", join(ENDPOINT, self.family), draw.text());
+        let text = format!("{} . {} @{set}", join(ENDPOINT, self.family), draw.text(self.family));
         self.load(ENDPOINT, Some(draw)).step(text, [lookup(set, FIRST, None)])
     }
 
@@ -119,7 +119,7 @@ impl RuleBuilder {
     pub(super) fn translate(self, fields: &[Field], draw: Option<Draw>, map: &str) -> Rule {
         let family = self.family;
         let mut words: Vec<String> = fields.iter().map(|field| field.text(family)).collect();
-        words.extend(draw.map(Draw::text));
+        words.extend(draw.map(|draw| draw.text(family)));
         let text = format!("dnat {} to {} map @{map}", family.nft_name(), words.join(" . "));
         let port = Register(ENDPOINT[0].words(family) as u8);
         let translation = Expression::DestinationNat { family, address: FIRST, port };
@@ -305,7 +305,7 @@ impl RuleBuilder {
         let words: u32 = fields.iter().map(|field| field.words(self.family)).sum();
         self.expressions.extend(load_from(0, fields, self.family));
         if let Some(draw) = draw {
-            self.expressions.push(draw.load(Register(words as u8)));
+            self.expressions.extend(draw.load(self.family, Register(words as u8)));
         }
         self
     }

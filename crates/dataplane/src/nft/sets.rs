@@ -28,7 +28,8 @@ pub enum SetName {
     Sources,
     /// Endpoints that may be clients of their own Service.
     Hairpins,
-    /// VIP frontends with session affinity → the chain that finds the endpoint of a client in the cluster pool.
+    /// VIP frontends with session affinity or turns → the chain of their Service port that finds the endpoint of a client, or
+    /// whose turn it is, in the cluster pool.
     Recalls,
     /// The same for the local pool.
     LocalRecalls,
@@ -83,7 +84,7 @@ impl SetName {
     /// The sets that count, in the order of [`crate::traffic::Usage`].
     pub(super) const COUNTED: [Self; 3] = [Self::Connections, Self::Requests, Self::Replies];
 
-    /// The map by which a pool chain finds the chain of a Service port with session affinity.
+    /// The map by which a pool chain finds the chain of a Service port with session affinity or turns.
     pub(super) fn recalls(is_node_port: bool, pool: Pool) -> Self {
         match (is_node_port, pool) {
             (false, Pool::Cluster) => Self::Recalls,

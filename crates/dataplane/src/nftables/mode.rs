@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_plan::Plan;
+use portolan_plan::{Limits, Plan};
 
 use super::NAME;
 use super::leftovers::ProxyTable;
@@ -30,6 +30,10 @@ impl Mode for NftablesMode {
 
     fn features(&self) -> &'static [Feature] {
         requirements::FEATURES
+    }
+
+    fn limits_with(&self, _: &ModeSettings) -> Limits {
+        Limits { lacks: requirements::lacks(), ..self.limits() }
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {

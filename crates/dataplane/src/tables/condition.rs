@@ -45,7 +45,7 @@ enum Condition {
         set: String,
         parts: String,
     },
-    /// Matches with this probability.
+    /// Matches with this probability, or so many packets of all.
     Random(f64),
     /// A client that was seen within so many seconds. The traced packet belongs to a new client.
     Remembered(u32),
@@ -109,7 +109,7 @@ impl Rule {
                 self.comment = value.to_owned();
                 return Some(());
             }
-            "--nfacct-name" | "--name" | "--mask" | "--mode" | "--reject-with" => return Some(()),
+            "--nfacct-name" | "--name" | "--mask" | "--mode" | "--reject-with" | "--packet" => return Some(()),
             "-j" | "-g" => return self.take_target(word, value),
             "--to-destination" => {
                 self.action = Action::End(Verdict::Translate(value.parse().ok()?));
@@ -143,6 +143,7 @@ impl Rule {
             "--ctstate" => Condition::New(value.split(',').any(|state| state == "NEW")),
             "-i" => Condition::Interface(value.to_owned()),
             "--probability" => Condition::Random(value.parse().ok()?),
+            "--every" => Condition::Random(1.0 / value.parse::<u32>().ok().filter(|count| *count > 0).map(f64::from)?),
             _ => return None,
         };
         self.note(holds, &condition);

@@ -114,6 +114,11 @@ impl RuleBuilder {
         self.words(&format!("-m statistic --mode random --probability {kept:.11}"))
     }
 
+    /// Matches one packet in `count`, beginning with the first, of those that reach the rule.
+    pub(crate) fn every(self, count: usize) -> Self {
+        self.words(&format!("-m statistic --mode nth --every {count} --packet 0"))
+    }
+
     /// Matches clients that are in this list since at most so many seconds.
     pub(crate) fn remembered(self, family: Family, list: &str, seconds: u32) -> Self {
         let mask = host_mask(family);

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use portolan_model::{Family, Protocol};
-use portolan_plan::{Pool, PortKey};
+use portolan_model::{Algorithm, Family, HashOf, Protocol};
+use portolan_plan::{Balance, Pool, PortKey, Selection};
+use portolan_relay::Selection as RelaySelection;
 
 use crate::tables::{self, names::digest_of};
 
@@ -35,6 +36,7 @@ pub struct Listener {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
     pub endpoints: Box<[SocketAddr]>,
+    pub balance: Balance,
     pub affinity_seconds: Option<u32>,
 }
 
@@ -88,7 +90,33 @@ fn plain(name: &str) -> String {
 impl Targets {
     pub(super) fn for_relay(&self, listener: &Listener) -> portolan_relay::Targets {
         let affinity = self.affinity_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        portolan_relay::Targets { endpoints: self.endpoints.to_vec(), affinity, share: Some(listener.share()) }
+        portolan_relay::Targets {
+            endpoints: self.endpoints.to_vec(),
+            selection: self.selection(),
+            affinity,
+            share: Some(listener.share()),
+        }
+    }
+
+    /// Turns are what this mode does for Services without an algorithm, as kube-proxy's did.
+    fn selection(&self) -> RelaySelection {
+        match (self.balance.algorithm, self.balance.selection()) {
+            (None, _) | (_, Selection::InTurn) => RelaySelection::InTurn,
+            (Some(Algorithm::LeastConnections), _) => RelaySelection::LeastConnections,
+            (_, Selection::Random) => RelaySelection::Random,
+            (_, Selection::ByHash(of)) => RelaySelection::ByHash(of),
+        }
+    }
+
+    /// How the daemon selects an endpoint that answers.
+    pub(super) fn selection_text(&self) -> &'static str {
+        match self.selection() {
+            RelaySelection::InTurn => "in turns",
+            RelaySelection::Random => "at random",
+            RelaySelection::ByHash(HashOf::Client) => "by a hash of the client",
+            RelaySelection::ByHash(HashOf::ClientAndPort) => "by a hash of the client and its port",
+            RelaySelection::LeastConnections => "with the fewest connections",
+        }
     }
 }
 
@@ -122,6 +150,9 @@ impl fmt::Display for Targets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(seconds) = self.affinity_seconds {
             write!(formatter, "\n    a client stays for {seconds} s")?;
+        }
+        if self.selection() != RelaySelection::InTurn {
+            write!(formatter, "\n    {}", self.selection_text())?;
         }
         self.endpoints.iter().try_for_each(|endpoint| write!(formatter, "\n    to {endpoint}"))
     }

@@ -51,7 +51,8 @@ impl Port<'_> {
         let is_used = |pool: &Pool| self.service.frontends.iter().any(|frontend| frontend.routes.use_pool(*pool));
         [Pool::Cluster, Pool::Local].into_iter().filter(is_used).map(|pool| {
             let endpoints = self.service.pool(pool).iter().map(|endpoint| endpoint.socket()).collect();
-            let targets = Targets { endpoints, affinity_seconds: self.service.affinity_seconds };
+            let Self { service: ServicePlan { affinity_seconds, balance, .. }, .. } = *self;
+            let targets = Targets { endpoints, balance: *balance, affinity_seconds: *affinity_seconds };
             (Key::Listener(Listener::new(&self.service.key, pool)), Value::Targets(targets))
         })
     }

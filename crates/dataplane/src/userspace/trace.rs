@@ -1,7 +1,7 @@
 //! Traces a packet: through the rules to a listener, and from there to an endpoint.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use portolan_model::Family;
 use portolan_plan::{Candidate, Fate, NodePlan, Packet, Step, Trace};
@@ -24,7 +24,7 @@ pub(super) fn trace(objects: &Objects<Userspace>, foreign: &dyn Rules, node: &No
     if let Fate::Forward(_) = trace.fate
         && let Some(End::Forward(to)) = outcome.endings.first().map(|ending| ending.end)
     {
-        trace.fate = listeners.fate(to, &mut trace.steps);
+        trace.fate = listeners.fate(to, packet.source, &mut trace.steps);
     }
     trace
 }
@@ -80,16 +80,20 @@ impl<'a> Listeners<'a> {
         usize::from(number).checked_sub(1).and_then(|index| self.all.get(index)).copied()
     }
 
-    fn fate(&self, to: SocketAddr, steps: &mut Vec<Step>) -> Fate {
+    fn fate(&self, to: SocketAddr, client: IpAddr, steps: &mut Vec<Step>) -> Fate {
         let Some((listener, targets)) = self.numbered_as(to.port()) else {
             let because = "the rule leads to a port on which this daemon does not listen";
             steps.push(Step::new("no listener", because));
             return Fate::Stopped { by: format!("port {}: {because}", to.port()) };
         };
         let met = format!("listener {}", listener.name);
-        steps.push(Step::new(met, "the daemon connects to an endpoint that answers, in turns"));
+        let how = targets.selection_text();
+        steps.push(Step::new(met, format!("the daemon connects to an endpoint that answers, {how}")));
+        let slots = &targets.endpoints;
+        let slot = targets.balance.slot_of(client, slots.len());
+        let reached = slot.and_then(|slot| slots.get(slot..=slot)).unwrap_or(slots);
         let mut candidates: Vec<Candidate> =
-            targets.endpoints.iter().map(|endpoint| Candidate { endpoint: *endpoint, masquerade: true }).collect();
+            reached.iter().map(|endpoint| Candidate { endpoint: *endpoint, masquerade: true }).collect();
         candidates.sort_unstable();
         Fate::Forward(candidates)
     }

@@ -10,7 +10,7 @@ use portolan_model::{Family, Node, Service, ServiceName};
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};
 
 use crate::poll::until;
-use crate::world::{configurations, everything, named, slices};
+use crate::world::{configurations, everything, everything_balanced, named, slices};
 
 fn nft_list(family: &str) -> String {
     nft_output(&["--stateless", "list", "table", family, "portolan"])
@@ -38,7 +38,7 @@ fn programmed_objects_read_back_and_match_nft_list() {
     portolan_kernel::namespace::enter_new_network_namespace().expect("root is needed to make a network namespace");
     let mode = Nftables::new(14);
     for config in configurations() {
-        let plan = plan(&everything(), &Plan::default(), &config);
+        let plan = plan(&everything_balanced(), &Plan::default(), &config);
         let mut reconciler = Reconciler::new(Nftables::new(14), NftablesKernel::open().unwrap());
         reconciler.sync(&plan, Trust::Memory).unwrap();
         let difference = verify(&mode, reconciler.kernel_mut(), &plan).unwrap();

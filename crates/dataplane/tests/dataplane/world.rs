@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, TrafficPolicy,
+    Algorithm, Balancing, Conditions, Family, HashOf, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort,
+    Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy,
 };
 use portolan_plan::{DetectLocal, PlanConfig};
 
@@ -81,6 +81,33 @@ pub(crate) fn everything() -> Snapshot {
         let pods: &[(&str, &str)] = if name.ends_with('6') { &pods6 } else { &pods };
         let family = if name.ends_with('6') { Family::V6 } else { Family::V4 };
         add(balanced, Some(slices(name, family, pods)));
+    }
+    snapshot
+}
+
+/// The same with a Service for each algorithm, and what is hashed, in each family.
+pub(crate) fn everything_balanced() -> Snapshot {
+    let mut snapshot = everything();
+    let mut add = |name: String, address: String, node_port: u16, balancing: &Balancing, slices: Slices| {
+        let mut service = service(&name, &[&address]);
+        service.ports[0].node_port = Some(node_port);
+        service.affinity_seconds = balancing.hash.map(|_| 60);
+        service.balancing = Some(Arc::new(balancing.clone()));
+        snapshot.slices.insert(service.name.clone(), Arc::new(slices));
+        snapshot.services.insert(service.name.clone(), Arc::new(service));
+    };
+    let pods = [("10.244.1.2", "node-a"), ("10.244.2.2", "node-b"), ("10.244.2.3", "node-b")];
+    let pods6 = [("fd00:10:244:1::2", "node-a"), ("fd00:10:244:2::2", "node-b")];
+    for (number, algorithm) in (20..).zip(Algorithm::ALL) {
+        for (hash, number) in [(None, number), (Some(HashOf::ClientAndPort), number + 10)] {
+            let table_size = "251".parse().ok();
+            let balancing = Balancing { algorithm: Some(algorithm), hash, table_size, ..Balancing::default() };
+            let name = |version: u8| format!("{}-{number}-v{version}", algorithm.name());
+            let of_four = slices("four", Family::V4, &pods);
+            add(name(4), format!("10.96.0.{number}"), 30_100 + number, &balancing, of_four);
+            let of_six = slices("six", Family::V6, &pods6);
+            add(name(6), format!("fd00:10:96::{number}"), 30_200 + number, &balancing, of_six);
+        }
     }
     snapshot
 }

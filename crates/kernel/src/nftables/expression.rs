@@ -93,8 +93,9 @@ pub enum Expression {
         destination: Option<Register>,
         inverted: bool,
     },
-    /// A random number from `offset` to `offset + modulus - 1`.
+    /// A number from `offset` to `offset + modulus - 1`.
     NumberGenerator {
+        numbers: Numbers,
         destination: Register,
         modulus: u32,
         offset: u32,
@@ -137,6 +138,14 @@ pub enum Expression {
     Unknown {
         name: String,
     },
+}
+
+/// Which number of its range a number generator gives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Numbers {
+    /// One after the other, by a counter of the rule.
+    InTurn,
+    Random,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -228,6 +237,7 @@ macro_rules! numbered {
 }
 
 numbered! {
+    Numbers { InTurn = 0, Random = 1 }
     PayloadBase { Network = 1, Transport = 2 }
     MetaKey {
         EtherType = 1, Mark = 3, NetworkProtocol = 15, L4Protocol = 16,

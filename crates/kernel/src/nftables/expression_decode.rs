@@ -6,7 +6,7 @@ use std::sync::Arc;
 use portolan_model::Family;
 
 use super::expression::{
-    ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register,
+    ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Numbers, Operator, PayloadBase, Register,
 };
 use super::uapi::expression as attribute;
 use super::verdict::{Verdict, read_value};
@@ -142,10 +142,8 @@ fn read_lookup(data: Attributes<'_>) -> Option<Expression> {
 }
 
 fn read_number_generator(data: Attributes<'_>) -> Option<Expression> {
-    if data.number_32(attribute::NUMBER_TYPE)? != attribute::NUMBER_RANDOM {
-        return None;
-    }
     Some(Expression::NumberGenerator {
+        numbers: Numbers::from_number(data.number_32(attribute::NUMBER_TYPE)?)?,
         destination: register(data, attribute::NUMBER_DESTINATION)?,
         modulus: data.number_32(attribute::NUMBER_MODULUS)?,
         offset: data.number_32(attribute::NUMBER_OFFSET).unwrap_or(0),

@@ -101,10 +101,10 @@ impl Expression {
                     writer.number_32(attribute::LOOKUP_FLAGS, attribute::LOOKUP_INVERTED);
                 }
             }
-            Expression::NumberGenerator { destination, modulus, offset } => {
+            Expression::NumberGenerator { numbers, destination, modulus, offset } => {
                 writer.register(attribute::NUMBER_DESTINATION, *destination);
                 writer.number_32(attribute::NUMBER_MODULUS, *modulus);
-                writer.number_32(attribute::NUMBER_TYPE, attribute::NUMBER_RANDOM);
+                writer.number_32(attribute::NUMBER_TYPE, numbers.number());
                 writer.number_32(attribute::NUMBER_OFFSET, *offset);
             }
             Expression::Hash { source, length, destination, modulus, seed, offset } => {

@@ -27,7 +27,9 @@ pub use chain::{ChainKind, Hook, HookPoint};
 pub use commit::{Nftables, Options};
 pub use counts::Count;
 pub use element::{Element, ElementData};
-pub use expression::{ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Operator, PayloadBase, Register};
+pub use expression::{
+    ConntrackKey, DynsetOperation, Expression, FibAddress, MetaKey, Numbers, Operator, PayloadBase, Register,
+};
 pub use family::TableFamily;
 pub use lookup::Found;
 pub use monitor::{ForeignChange, Monitor, Notice};

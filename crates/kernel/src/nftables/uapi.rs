@@ -167,7 +167,6 @@ pub(super) mod expression {
     pub(crate) const NUMBER_MODULUS: u16 = 2;
     pub(crate) const NUMBER_TYPE: u16 = 3;
     pub(crate) const NUMBER_OFFSET: u16 = 4;
-    pub(crate) const NUMBER_RANDOM: u32 = 1;
 
     pub(crate) const HASH_SOURCE: u16 = 1;
     pub(crate) const HASH_DESTINATION: u16 = 2;

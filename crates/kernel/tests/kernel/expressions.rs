@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use portolan_kernel::nftables::{
     Batch, ChainKind, ConntrackKey, DynsetOperation, ElementData, Expression, FibAddress, Hook, HookPoint, ListedBase,
-    ListedChain, MetaKey, Nftables, Operator, PayloadBase, Policy, Register, SetData, SetSpec, TableFamily, Verdict,
+    ListedChain, MetaKey, Nftables, Numbers, Operator, PayloadBase, Policy, Register, SetData, SetSpec, TableFamily,
+    Verdict,
 };
 use portolan_model::Family;
 
@@ -201,11 +202,15 @@ fn set_rules() -> Vec<Rule> {
             "other",
             vec![
                 source_address(0),
-                Expression::NumberGenerator { destination: Register(4), modulus: 3, offset: 0 },
+                random(Register(4), 0),
                 dynset(DynsetOperation::Update, "affinity", Some(Register(4))),
             ],
         ),
     ]
+}
+
+fn random(destination: Register, offset: u32) -> Expression {
+    Expression::NumberGenerator { numbers: Numbers::Random, destination, modulus: 3, offset }
 }
 
 fn nat_rules() -> Vec<Rule> {
@@ -217,7 +222,7 @@ fn nat_rules() -> Vec<Rule> {
             vec![
                 meta(MetaKey::L4Protocol, 0),
                 equal(&[6]),
-                Expression::NumberGenerator { destination: FIRST, modulus: 3, offset: 65_536 },
+                random(FIRST, 65_536),
                 lookup("endpoints", Some(FIRST), false),
                 nat(Register(1)),
             ],
@@ -229,6 +234,16 @@ fn nat_rules() -> Vec<Rule> {
                 equal(&[6]),
                 source_address(0),
                 Expression::Hash { source: FIRST, length: 4, destination: FIRST, modulus: 5, seed: 77, offset: 9 },
+                lookup("endpoints", Some(FIRST), false),
+                nat(Register(1)),
+            ],
+        ),
+        (
+            "nat-in",
+            vec![
+                meta(MetaKey::L4Protocol, 0),
+                equal(&[6]),
+                Expression::NumberGenerator { numbers: Numbers::InTurn, destination: FIRST, modulus: 3, offset: 1 },
                 lookup("endpoints", Some(FIRST), false),
                 nat(Register(1)),
             ],

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Hints, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
+    Algorithm, Balancing, Conditions, Family, HashOf, Hints, Node, Protocol, Service, ServiceKind, ServiceName,
+    ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 
@@ -36,6 +36,8 @@ pub(crate) struct ServiceDraft {
     internal: TrafficPolicy,
     outside: TrafficPolicy,
     affinity: Option<u32>,
+    algorithm: Option<Algorithm>,
+    hash: Option<HashOf>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,6 +62,18 @@ fn service_draft(dice: &mut Dice) -> ServiceDraft {
         internal: dice.pick(&POLICIES),
         outside: dice.pick(&POLICIES),
         affinity: dice.pick(&[None, None, None, Some(60), Some(10_800)]),
+        algorithm: algorithm(dice),
+        hash: dice.pick(&[None, Some(HashOf::ClientAndPort)]),
+    }
+}
+
+/// Half of the Services have none, and few a table.
+fn algorithm(dice: &mut Dice) -> Option<Algorithm> {
+    const ALGORITHMS: [Algorithm; 3] = [Algorithm::RoundRobin, Algorithm::SourceHash, Algorithm::LeastConnections];
+    match dice.below(10) {
+        0..5 => None,
+        5 => Some(Algorithm::Maglev),
+        _ => Some(dice.pick(&ALGORITHMS)),
     }
 }
 
@@ -124,6 +138,9 @@ fn make_service(number: u8, draft: &ServiceDraft) -> Service {
     service.internal_policy = draft.internal;
     service.external_policy = draft.outside;
     service.affinity_seconds = draft.affinity;
+    let table_size = "251".parse().ok();
+    let balancing = Balancing { algorithm: draft.algorithm, hash: draft.hash, table_size, ..Balancing::default() };
+    service.balancing = Some(Arc::new(balancing));
     // Only some Services that may have one do, so that health checks come and go while the Service stays.
     service.health_check_node_port = draft.ingress.map(|_| 31_000 + u16::from(number));
     service

@@ -5,6 +5,7 @@ mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
+mod lacking;
 mod leaving;
 mod names;
 mod observers;
@@ -26,7 +27,7 @@ use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::requirements::{self, Assessment};
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
-use portolan_model::{Balancing, Family};
+use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
 use crate::control::{Confirmation, Published};
@@ -41,6 +42,7 @@ use balancing::Balance;
 use engine::Engine;
 use events::{Event, Forget, WatchToken};
 use facts::Facts;
+use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
 use schedule::{Periods, Schedule, Urgency};
@@ -296,8 +298,13 @@ impl Daemon {
         let Some(mut snapshot) = self.facts.snapshot() else { return false };
         host::add_addresses(&mut snapshot, &self.addresses, self.settings.bind_address);
         let config = &self.settings.traffic.plan;
-        self.balance.observe(&mut snapshot, &Balancing::default(), !config.limits.counts_connections());
-        self.plan = plan(&snapshot, &self.plan, config);
+        self.balance.observe(&mut snapshot, &config.balancing, !config.limits.counts_connections());
+        let planned = plan(&snapshot, &self.plan, config);
+        for (service, (asked, used)) in newly_lacking(&self.plan, &planned) {
+            let (mode, asked, used) = (self.settings.traffic.mode.name(), asked.name(), used.name());
+            tracing::warn!("Service {service}: {mode} mode does not have the algorithm {asked}; it uses {used}");
+        }
+        self.plan = planned;
         true
     }
 

@@ -9,6 +9,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::load::Held;
 use crate::counters::Tally;
 
 /// How many times the free connections a Service or a client may hold.
@@ -29,6 +30,8 @@ pub(crate) struct Seat {
     service: Arc<str>,
     client: IpAddr,
     pub(super) tally: Arc<Tally>,
+    /// The endpoint that the connection counts for, once it has one.
+    pub(super) endpoint: Option<Held>,
 }
 
 impl Admission {
@@ -71,7 +74,7 @@ impl Admission {
         self.held += 1;
         *self.by_service.entry(Arc::clone(service)).or_default() += 1;
         *self.by_client.entry(client).or_default() += 1;
-        Seat { service: Arc::clone(service), client, tally: Arc::clone(tally) }
+        Seat { service: Arc::clone(service), client, tally: Arc::clone(tally), endpoint: None }
     }
 
     pub(super) fn give_back(&mut self, seat: &Seat) {

@@ -1,6 +1,6 @@
 //! UDP: each client gets an endpoint and a socket to it. Replies are sent from the address that the client sent to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -118,7 +118,8 @@ impl Worker {
             return None;
         };
         let socket = self.reach_endpoint(flow.0, endpoint)?;
-        let seat = self.admission.take(&share, flow.1.ip(), &tally);
+        let mut seat = self.admission.take(&share, flow.1.ip(), &tally);
+        seat.endpoint = Some(self.load.hold(endpoint));
         self.connection_started(&seat);
         let answers = Arc::clone(answers);
         self.add(Association {
@@ -153,8 +154,9 @@ impl Worker {
         let choice = &mut self.listeners.get_mut(listener)?.choice;
         let is_trusted = |endpoint: &SocketAddr| !self.health.is_suspect(Protocol::Udp, *endpoint, self.now);
         let bound = choice.bound(client.ip(), self.now).filter(is_trusted);
-        let trusted = bound.or_else(|| choice.next(|endpoint| is_trusted(&endpoint)));
-        let endpoint = trusted.or_else(|| choice.next(|_| true))?;
+        let load = &self.load;
+        let trusted = bound.or_else(|| choice.next(client, load, |endpoint| is_trusted(&endpoint)));
+        let endpoint = trusted.or_else(|| choice.next(client, load, |_| true))?;
         choice.bind(client.ip(), endpoint, self.now);
         Some(endpoint)
     }
@@ -224,9 +226,8 @@ impl Worker {
     /// Ends associations to endpoints that the listener no longer has.
     pub(super) fn end_associations_to_others(&mut self, listener: Key) {
         let Some(choice) = self.listeners.get(listener).map(|listener| &listener.choice) else { return };
-        let living: HashSet<&SocketAddr> = choice.endpoints().iter().collect();
         let all = self.associations.slots.iter().filter(|(_, it)| it.flow.0 == listener);
-        let gone: Vec<Key> = all.filter(|(_, it)| !living.contains(&it.endpoint)).map(|(key, _)| key).collect();
+        let gone: Vec<Key> = all.filter(|(_, it)| !choice.has(it.endpoint)).map(|(key, _)| key).collect();
         gone.into_iter().for_each(|key| self.end_association(key));
     }
 

@@ -15,6 +15,7 @@ use rustix::net::sockopt::socket_error;
 use super::Worker;
 use super::admission::Seat;
 use super::connection::reset_on_close;
+use super::load::Held;
 use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::Key;
@@ -59,6 +60,7 @@ pub(super) struct Dial {
     endpoint: SocketAddr,
     timeout: Duration,
     tally: Arc<Tally>,
+    held: Held,
 }
 
 /// Which endpoints are considered.
@@ -125,14 +127,17 @@ impl Worker {
         {
             return Some(endpoint);
         }
-        let fresh = choice.next(|endpoint| pending.times_dialed(endpoint) == Some(0) && is_trusted(&endpoint));
+        let (client, load) = (pending.address, &self.load);
+        let fresh =
+            choice.next(client, load, |endpoint| pending.times_dialed(endpoint) == Some(0) && is_trusted(&endpoint));
         if fresh.is_some()
             || candidates == Candidates::Trusted
-            || pending.tries >= choice.endpoints().len().max(MIN_ATTEMPTS)
+            || pending.tries >= choice.n_endpoints().max(MIN_ATTEMPTS)
         {
             return fresh;
         }
-        (0..DIAL_TIMEOUTS.len()).find_map(|times| choice.next(|endpoint| pending.times_dialed(endpoint) == Some(times)))
+        let mut again = |times| choice.next(client, load, |endpoint| pending.times_dialed(endpoint) == Some(times));
+        (0..DIAL_TIMEOUTS.len()).find_map(&mut again)
     }
 
     fn dial(&mut self, key: Key, endpoint: SocketAddr) -> Result<(), Errno> {
@@ -146,7 +151,8 @@ impl Worker {
         attempt.times += 1;
         start_connect(&socket, endpoint)?;
         self.health.dialed(Protocol::Tcp, endpoint, self.now);
-        self.watch_dial(Dial { pending: key, socket, endpoint, timeout, tally })
+        let held = self.load.hold(endpoint);
+        self.watch_dial(Dial { pending: key, socket, endpoint, timeout, tally, held })
     }
 
     fn watch_dial(&mut self, dial: Dial) -> Result<(), Errno> {
@@ -219,7 +225,7 @@ impl Worker {
 
     fn dial_succeeded(&mut self, dial: Dial) {
         self.health.answered(Protocol::Tcp, dial.endpoint);
-        let Some(pending) = self.pending_clients.remove(dial.pending) else {
+        let Some(mut pending) = self.pending_clients.remove(dial.pending) else {
             // The client has another endpoint already.
             return reset_on_close(&dial.socket);
         };
@@ -228,6 +234,7 @@ impl Worker {
             listener.choice.bind(pending.address.ip(), dial.endpoint, self.now);
         }
         self.remove_if_unused(pending.listener);
+        pending.seat.endpoint = Some(dial.held);
         self.connect(pending.client, dial.socket, pending.seat);
     }
 

@@ -10,6 +10,7 @@ mod datagrams;
 mod dialing;
 mod flow;
 mod health;
+mod load;
 mod moving;
 mod pausing;
 mod pipes;
@@ -36,6 +37,7 @@ use self::connection::{Connection, Side};
 use self::datagrams::Associations;
 use self::dialing::{Dial, PendingClient};
 use self::health::EndpointHealth;
+use self::load::Load;
 use self::pausing::{Doorway, Paused};
 use self::pipes::Pipes;
 use self::poller::{Events, Poller, Source};
@@ -71,6 +73,7 @@ pub(crate) struct Worker {
     without_descriptor: VecDeque<Key>,
     dials: Slots<Dial>,
     health: EndpointHealth,
+    load: Load,
     connections: Slots<Connection>,
     /// Connections that are ready to run.
     queue: VecDeque<Key>,
@@ -128,6 +131,7 @@ impl Worker {
             without_descriptor: VecDeque::new(),
             dials: Slots::new(),
             health: EndpointHealth::default(),
+            load: Load::default(),
             connections: Slots::new(),
             queue: VecDeque::new(),
             waiting_for_pipe: VecDeque::new(),
@@ -205,6 +209,7 @@ impl Worker {
         self.timers.set(self.now + sweep_interval(&self.limits), Alarm::Sweep);
         self.end_idle_connections();
         self.health.expire(self.now);
+        self.load.expire();
         self.expire_affinity();
     }
 

@@ -10,6 +10,7 @@ mod client;
 mod credentials;
 mod dial;
 pub(crate) mod error;
+mod event_queue;
 mod events;
 mod exec;
 mod facts;
@@ -92,10 +93,10 @@ impl Cluster {
             Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone(), plugin_timeout: tuning.plugin };
         credentials.selected()?;
         let access = Access::new(credentials, Throttle::new(qps, burst), &tuning);
-        let shared =
-            Arc::new(Shared::new(tuning, access, Facts::new(&node_name, names, SystemTime::now()), Box::new(notify)));
         let (events, queue) = EventWriter::new(&node_name);
-        let mut tasks = vec![runtime.spawn(events::write(shared.clone(), queue)).abort_handle()];
+        let facts = Facts::new(&node_name, names, SystemTime::now()).with_events(events.clone());
+        let shared = Arc::new(Shared::new(tuning, access, facts, Box::new(notify)));
+        let mut tasks = vec![runtime.spawn(event_queue::write(shared.clone(), queue)).abort_handle()];
         for &resource in Resource::wanted(names) {
             let requests = Requests { resource, url: resource.url(&node_name, names), content_type };
             tasks.push(runtime.spawn(supervise(requests, shared.clone())).abort_handle());

@@ -25,6 +25,7 @@ pub(super) fn balancing(metadata: &Metadata, context: &mut Context<'_>) -> Optio
     let balancing = Balancing {
         algorithm: setting.read("portolan.dev/algorithm", str::parse),
         hash: setting.read("portolan.dev/hash", str::parse),
+        table_size: setting.read("portolan.dev/maglev-table-size", str::parse),
         places,
         slow_start: setting.read("portolan.dev/slow-start", duration),
         quarantine: setting.read("portolan.dev/quarantine", switch),

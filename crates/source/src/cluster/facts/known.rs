@@ -7,7 +7,9 @@ use std::time::{Instant, SystemTime};
 use ipnet::IpNet;
 use portolan_model::{Node, OrdMap, OrdSet, Service, ServiceName, Slices, Snapshot};
 
+use super::annotations::Malformed;
 use super::report::report;
+use crate::cluster::events::EventWriter;
 use crate::cluster::options::Names;
 use crate::cluster::resource::{Decoded, Resource};
 use crate::cluster::state::{Changes, NodeState};
@@ -33,6 +35,7 @@ pub(in crate::cluster) struct Facts {
     /// The resources that have been listed at least once.
     pub(super) complete: Vec<Resource>,
     pub(super) changes: Changes,
+    pub(super) malformed: Malformed,
     /// Whether anything changed since the last notification.
     pub(super) has_changed: bool,
     pub(super) started: SystemTime,
@@ -56,9 +59,16 @@ impl Facts {
             service_ranges: [].into(),
             complete: Vec::new(),
             changes: Changes::default(),
+            malformed: Malformed::default(),
             has_changed: false,
             started,
         }
+    }
+
+    /// Malformed annotations of Services become Events.
+    pub(in crate::cluster) fn with_events(mut self, events: EventWriter) -> Self {
+        self.malformed.events = Some(events);
+        self
     }
 
     pub(in crate::cluster) fn snapshot(&self) -> Option<Snapshot> {

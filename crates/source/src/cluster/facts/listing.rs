@@ -136,7 +136,10 @@ impl Facts {
         let is_there = |name: &ServiceName| fresh.binary_search_by(|(known, _)| known.cmp(name)).is_ok();
         let known = self.services.keys().chain(self.foreign.keys());
         let gone: Vec<ServiceName> = known.filter(|name| !is_there(name)).cloned().collect();
-        gone.iter().for_each(|name| self.drop_service(name, now));
+        for name in &gone {
+            self.malformed.forget(name);
+            self.drop_service(name, now);
+        }
         for (name, (service, is_foreign)) in fresh {
             if self.insert_service(name, service, is_foreign) {
                 self.changes.service(now);

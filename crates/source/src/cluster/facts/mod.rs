@@ -1,5 +1,6 @@
 //! What is known of the cluster. The maps of the snapshot are the only store: no object is kept twice.
 
+mod annotations;
 mod arrivals;
 mod known;
 mod listing;

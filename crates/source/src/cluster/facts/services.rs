@@ -34,6 +34,8 @@ impl Facts {
         let mut context = Context::new(Reading::Lenient, &mut self.names);
         let service = service::assigned(object, &id, &mut context)?;
         report_omitted("Service", &object.metadata, &context);
+        let omitted = context.omitted;
+        self.malformed.note(&id.service_name(), &omitted);
         let is_headless = object.spec.as_ref().is_some_and(spec::ServiceSpec::is_headless);
         let is_wanted = self.wanted_names != Names::None || !is_headless;
         let service = service.filter(|_| is_wanted).map(|service| self.known_or_new(service));
@@ -54,7 +56,9 @@ impl Facts {
     }
 
     pub(super) fn remove_service(&mut self, metadata: &Metadata, now: Instant) {
-        self.drop_service(&ServiceName::new(&metadata.namespace, &metadata.name), now);
+        let name = ServiceName::new(&metadata.namespace, &metadata.name);
+        self.malformed.forget(&name);
+        self.drop_service(&name, now);
     }
 
     pub(super) fn drop_service(&mut self, name: &ServiceName, now: Instant) {

@@ -221,6 +221,28 @@ async fn requests_keep_to_their_rate() {
     assert!(follower.cluster.snapshot().is_none(), "the fourth resource must wait for its turn");
 }
 
+/// A Service that is listed again with the same annotation has its Event already.
+#[tokio::test]
+async fn a_malformed_annotation_is_an_event_of_its_service() {
+    let fake = Fake::start(World::default()).await;
+    let mut malformed = world::service("web", "10.96.0.10");
+    malformed["metadata"]["annotations"] = json!({"portolan.dev/algorithm": "fastest"});
+    fake.change(|world| world.put(malformed));
+    let follower = Follower::of(&fake);
+    fake.until("an event", |world| world.requested("/events") == 1).await;
+    let event: Value = {
+        let world = fake.world();
+        let post = world.requests.iter().find(|it| it.method == "POST").expect("there is one");
+        serde_json::from_str(&post.body).unwrap()
+    };
+    assert_eq!((&event["reason"], &event["regarding"]["name"]), (&json!("MalformedAnnotation"), &json!("web")));
+    let note = event["note"].as_str().unwrap_or_default();
+    assert!(note.contains("metadata.annotations[portolan.dev/algorithm]") && note.contains("fastest"), "{note}");
+    fake.change(World::compact);
+    interrupt(&fake, &follower, "later").await;
+    assert_eq!(fake.world().requested("/events"), 1);
+}
+
 #[tokio::test]
 async fn events_are_written_and_limited() {
     let fake = Fake::start(World::default()).await;
