@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{IpAddr, TcpStream};
 
+use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
+use portolan_model::Algorithm;
 use portolan_testkit::Protocol;
 
+use crate::moving::check_that_few_clients_move;
 use crate::node::{Node, WEB, WEB_IP, web};
 
 const CONNECTIONS: usize = 8_000;
@@ -57,5 +60,14 @@ fn connections_are_shared_by_weight_in_every_mode() {
         let share = |pod: &str| shares.get(pod).copied().unwrap_or_default();
         assert!((share("pod-a1") - 0.75).abs() < TOLERANCE, "{} mode: {shares:?}", mode.name());
         assert!((share("pod-b1") - 0.25).abs() < TOLERANCE, "{} mode: {shares:?}", mode.name());
+    }
+}
+
+/// `--nocapture` prints how many.
+#[test]
+fn few_clients_move_when_an_endpoint_leaves_a_maglev_table() {
+    let has_maglev = |mode: &&&dyn Mode| !mode.limits().lacks.contains(&Algorithm::Maglev);
+    for mode in modes::ALL.iter().filter(has_maglev).filter(|mode| mode.missing().is_none()) {
+        check_that_few_clients_move(*mode);
     }
 }

@@ -20,6 +20,7 @@ mod iptables;
 mod layouts;
 mod life;
 mod loopback;
+mod moving;
 mod names;
 mod node;
 mod observed;

@@ -9,6 +9,7 @@ use portolan_testkit::{LongConnection, Protocol, Stream};
 use crate::drift::{Damage, longest_repair};
 use crate::hanging::check_that_it_is_quarantined;
 use crate::lab;
+use crate::moving::check_that_few_clients_move;
 use crate::node::{Node, service};
 use crate::poll::until;
 use crate::switching::{switch, write_mode};
@@ -164,4 +165,13 @@ fn a_missing_scheduler_stops_the_start() {
     let answer = node.plainly(&["proxy", "--manifests", "/tmp", "--proxy-mode", "ipvs", "--ipvs-scheduler", "guess"]);
     let text = String::from_utf8_lossy(&answer.stderr).into_owned();
     assert!(!answer.status.success() && text.contains("it offers dh, fo, lblc"), "{text}");
+}
+
+/// Beside the default mode in the same run: the kernel's own Maglev scheduler (`mh`). `--nocapture` prints how many.
+#[test]
+fn few_clients_move_when_an_endpoint_leaves_a_maglev_table() {
+    let is_of_vm = |mode: &&&dyn Mode| !mode.kernel_modules().is_empty();
+    for mode in modes::ALL.iter().filter(is_of_vm).chain([&modes::default()]) {
+        check_that_few_clients_move(*mode);
+    }
 }

@@ -23,6 +23,8 @@ mod live;
 #[expect(dead_code, reason = "goldens and kernels in memory are for the host")]
 mod mode;
 mod modes;
+#[path = "../daemon/moving.rs"]
+mod moving;
 #[path = "../daemon/node.rs"]
 #[expect(dead_code, reason = "the tests of the daemon on the host use more")]
 mod node;
