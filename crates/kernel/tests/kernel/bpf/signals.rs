@@ -1,6 +1,7 @@
 //! Programs are loaded while signals arrive, which end the work of the verifier.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -21,22 +22,19 @@ fn handle_signals() {
 #[test]
 fn a_signal_does_not_keep_a_program_from_being_loaded() {
     handle_signals();
-    let (lab, is_over) = (Lab::in_pod(), AtomicBool::new(false));
-    // SAFETY: takes no arguments; the thread outlives the scope.
-    let thread = unsafe { libc::pthread_self() };
-    let interrupt = || {
-        while !is_over.load(Ordering::Relaxed) {
-            // SAFETY: the thread waits for this one.
-            unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
-            thread::sleep(BETWEEN);
+    let (lab, (end, ended)) = (Lab::in_pod(), channel::<()>());
+    // SAFETY: takes no arguments.
+    let loading = unsafe { libc::pthread_self() };
+    let interrupt = move || {
+        while ended.recv_timeout(BETWEEN) == Err(RecvTimeoutError::Timeout) {
+            // SAFETY: that thread waits for the end of this one.
+            unsafe { libc::pthread_kill(loading, libc::SIGUSR1) };
         }
     };
     thread::scope(|scope| {
         scope.spawn(interrupt);
-        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            (0..LOADS).for_each(|_| drop(lab.load()));
-        }));
-        is_over.store(true, Ordering::Relaxed);
-        assert!(loaded.is_ok());
+        let loaded = catch_unwind(AssertUnwindSafe(|| (0..LOADS).for_each(|_| drop(lab.load()))));
+        drop(end);
+        assert!(loaded.is_ok(), "every program is loaded");
     });
 }
