@@ -18,7 +18,7 @@ _Static_assert(__builtin_offsetof(struct socket_operation, socket) == 184, "sock
 enum { OP_ESTABLISHED = 4, OP_STATE = 10, FLAG_STATE = 4, STATE_CLOSE = 7 };
 
 // The counters of the first pairs are in a map of their own, whose buckets take 64 pages: those of the map for all pairs take a
-// thousand, and most look-ups there miss the TLB.
+// thousand, and look-ups there take longer.
 INLINE struct traffic *find_traffic(const struct traffic_key *key)
 {
 	struct traffic *known = bpf_map_lookup_elem(&first_traffic, key);

@@ -8,6 +8,7 @@ use portolan_dataplane::mode::Mode;
 use portolan_testkit::Protocol;
 
 use crate::node::{Node, WEB, WEB_IP, web};
+use crate::poll::until;
 
 const ENDPOINTS: [&str; 3] = ["10.244.1.2", "10.244.1.3", "10.244.2.2"];
 /// Emulation is slow.
@@ -57,7 +58,7 @@ pub(crate) fn connect(node: &Node, time: Duration) -> Connections {
             let threads: Vec<_> = (0..count)
                 .map(|number| {
                     let due = Duration::from_secs(1) * number / per_second();
-                    thread::sleep(due.saturating_sub(begin.elapsed()));
+                    until("the next connection is due", || begin.elapsed() >= due);
                     scope.spawn(open)
                 })
                 .collect();
