@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 
+use crate::balancing;
 use crate::document::Document;
 use crate::gates::is_on;
 use crate::lenient::{parse_address, parse_range};
@@ -23,6 +24,7 @@ pub(crate) fn check(document: &Document) -> Vec<String> {
     checker.local_pods();
     checker.node_ports();
     checker.names();
+    checker.balancing();
     checker.errors
 }
 
@@ -51,6 +53,12 @@ impl Checker<'_> {
             }
             Some(ConfiguredMode::Ipvs) => self.ipvs(),
             Some(_) => {}
+        }
+    }
+
+    fn balancing(&mut self) {
+        for (path, reason) in balancing::check(self.document) {
+            self.wrong(path, &reason);
         }
     }
 

@@ -131,6 +131,13 @@ pub const FIELDS: &[Field] = &[
     field("conntrack.udpStreamTimeout", Duration, "0s", Absent, Works("same, for replied UDP flows"), "3m"),
     field("configSyncPeriod", Duration, "15m", Zero, NoUse("watches deliver every change, and a lost watch is resumed"), "5m"),
     field("portRange", Text, "", Absent, NoUse("the kernel assigns the listener ports of userspace mode"), "1000-2000"),
+    field("balancing.algorithm", Text, "", Omitted, Works("of Portolan: how new connections are shared among endpoints, as --balancing-algorithm"), "maglev"),
+    field("balancing.hash", Text, "", Omitted, Works("of Portolan: what of a client is hashed, as --balancing-hash"), "client-and-port"),
+    field("balancing.maglevTableSize", Integer, "0", Omitted, Works("of Portolan: the number of slots of a Maglev table, as --maglev-table-size"), "251"),
+    field("balancing.slowStart", Text, "", Omitted, Works("of Portolan: how long the weight of a new endpoint grows, as --slow-start"), "30s"),
+    field("balancing.quarantine", Boolean, "false", Omitted, Works("of Portolan: whether endpoints that do not answer get no new connections, as --quarantine"), "true"),
+    field("balancing.connectionsOfRemovedEndpoints", Text, "", Omitted, Works("of Portolan: what happens to open connections of endpoints that are gone, as --connections-of-removed-endpoints"), "reset"),
+    field("balancing.rebalance", Text, "", Omitted, Works("of Portolan: whether idle connections of loaded endpoints end when endpoints are added, as --rebalance"), "idle=30s"),
     field("windowsRunAsService", Boolean, "false", Omitted, WINDOWS, "true"),
 ];
 

@@ -152,6 +152,14 @@ mod tests {
             "nftables.masqueradeAll",
             "nftables.syncPeriod",
             "nftables.minSyncPeriod",
+            // Portolan's own flags for these take effect beside the file.
+            "balancing.algorithm",
+            "balancing.hash",
+            "balancing.maglevTableSize",
+            "balancing.slowStart",
+            "balancing.quarantine",
+            "balancing.connectionsOfRemovedEndpoints",
+            "balancing.rebalance",
         ];
         assert_eq!(without, known);
     }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod balancing;
 mod check;
 mod decode;
 mod dns;

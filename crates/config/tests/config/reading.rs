@@ -217,3 +217,14 @@ fn json_is_read_too_and_of_several_documents_the_first() {
     assert_eq!(read.document.integer("oomScoreAdj"), 1);
     assert_eq!(words(&read), ["f:6: bogus: unknown field, ignored"]);
 }
+
+#[test]
+fn balancing_is_read_and_what_is_malformed_is_an_error() {
+    let read = read("balancing: {algorithm: maglev, maglevTableSize: 251, slowStart: 30s, quarantine: on}\n");
+    let shown = format!("{:?}", read.document.balancing());
+    assert!(words(&read).is_empty() && shown.contains("Some(Maglev)") && shown.contains("Some(30s)"), "{shown}");
+    let mistakes = mistakes("balancing: {algorithm: fastest, maglevTableSize: 250, slowStart: soon}\n");
+    let fields = ["balancing.algorithm", "balancing.maglevTableSize", "balancing.slowStart"];
+    assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+    assert!(fields.iter().all(|field| mistakes.iter().any(|it| it.contains(field))), "{mistakes:?}");
+}

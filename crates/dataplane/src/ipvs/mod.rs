@@ -50,6 +50,9 @@ pub const DEVICE: &str = "kube-ipvs0";
 pub const DEFAULT_SCHEDULER: &str = "rr";
 /// For `mh` and `sh`: the client's port is hashed, too (`IP_VS_SVC_F_SCHED_MH_PORT`, `IP_VS_SVC_F_SCHED_SH_PORT`).
 const BY_PORT: u32 = 0x10;
+/// For the same: a client whose destination has weight 0, which is draining, gets another one instead of a refusal
+/// (`IP_VS_SVC_F_SCHED_MH_FALLBACK`, `IP_VS_SVC_F_SCHED_SH_FALLBACK`). Such a destination keeps its place in the table.
+const FALLBACK: u32 = 0x08;
 
 /// The mode and its settings.
 #[derive(Clone)]
@@ -100,7 +103,8 @@ impl Ipvs {
             true => service.balance.selection() == Selection::ByHash(HashOf::ClientAndPort),
             false => scheduler == "mh",
         };
-        let flags = if is_by_port { BY_PORT } else { 0 };
+        let is_hash = matches!(scheduler, "mh" | "sh");
+        let flags = if is_by_port { BY_PORT } else { 0 } | if is_hash { FALLBACK } else { 0 };
         Scheduling { scheduler: scheduler.to_owned(), persistence: service.affinity_seconds, flags }
     }
 }

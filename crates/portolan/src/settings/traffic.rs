@@ -47,7 +47,7 @@ impl TrafficSettings {
             loopback_node_ports: configured_mode.serves_loopback_node_ports(is_takeover)
                 && document.boolean("iptables.localhostNodePorts"),
             allow_external_ips: is_on(document.gates(), "AllowServiceExternalIPs"),
-            balancing: own.balancing.balancing(),
+            balancing: own.balancing.balancing().or(&document.balancing()),
             limits: Limits::default(),
         };
         let mode_settings = ModeSettings {

@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
-    ("config", &["yaml"]),
+    ("config", &["model", "yaml"]),
     ("plan", &["model"]),
     ("balance", &["model"]),
     ("kernel", &["model"]),

@@ -19,7 +19,7 @@ fn check(scheduler: &str, look: impl FnOnce(&World<'_>)) {
     world.serve(&ENDPOINTS);
     world.put(service("web", "10.96.0.10", None), &ENDPOINTS);
     world.sync();
-    assert!(world.shown(&["ipvsadm", "-ln"]).contains(&format!("TCP  {WEB} {scheduler}\n")));
+    assert!(world.shown(&["ipvsadm", "-ln"]).contains(&format!("TCP  {WEB} {scheduler}")));
     look(&world);
     world.remove("web");
     world.sync();

@@ -10,7 +10,14 @@ const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 
 /// The text that the sample value of the table entry adds to the settings.
 #[rustfmt::skip]
-const EFFECTS: [(&str, &str); 45] = [
+const EFFECTS: [(&str, &str); 52] = [
+    ("balancing.algorithm", "algorithm: Some(Maglev)"),
+    ("balancing.hash", "hash: Some(ClientAndPort)"),
+    ("balancing.maglevTableSize", "table_size: Some(TableSize(251))"),
+    ("balancing.slowStart", "slow_start: Some(30s)"),
+    ("balancing.quarantine", "quarantine: Some(true)"),
+    ("balancing.connectionsOfRemovedEndpoints", "removed_connections: Some(Reset(0ns))"),
+    ("balancing.rebalance", "rebalance: Some(Idle(30s))"),
     ("featureGates", "allow_external_ips: false"),
     ("clientConnection.kubeconfig", "kubeconfig: Some(\"/etc/kube.conf\")"),
     ("clientConnection.contentType", "content_type_json: true"),
