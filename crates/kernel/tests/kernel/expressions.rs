@@ -366,7 +366,7 @@ fn what_others_write_is_read_as_unknown() {
              add chain ip test drops { type filter hook input priority 3; policy drop; };
              add chain ip test routes { type route hook output priority 4; };
              add rule ip test drops limit rate 5/second log accept;
-             add rule ip test drops ip saddr { 10.0.0.1, 10.0.0.2 } numgen inc mod 3 1 counter"],
+             add rule ip test drops ip saddr { 10.0.0.1, 10.0.0.2 } quota over 25 mbytes counter"],
     );
     let mut nftables = Nftables::open().unwrap();
     let unknown = |point, priority| Some(hook(ChainKind::Unknown, point, priority));
@@ -377,7 +377,7 @@ fn what_others_write_is_read_as_unknown() {
     let rules = nftables.rules(Family::V4, TABLE).unwrap();
     let name = |name: &str| Expression::Unknown { name: name.to_owned() };
     assert_eq!(rules[0].1[..2], [name("limit"), name("log")]);
-    assert!(rules[1].1.contains(&name("numgen")));
+    assert!(rules[1].1.contains(&name("quota")));
     let sets = nftables.sets(Family::V4, TABLE).unwrap();
     assert!(sets[0].0.starts_with("__set"), "{sets:?}");
 }
