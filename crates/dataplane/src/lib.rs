@@ -5,6 +5,7 @@
 //! To the rest of the program a mode is a [`mode::Mode`], found in [`modes`].
 #![forbid(unsafe_code)]
 
+pub mod connections;
 mod difference;
 mod drift;
 pub mod ebpf;

@@ -1,5 +1,6 @@
 //! The registry of modes.
 
+use crate::connections;
 use crate::mode::Mode;
 use crate::place::Place;
 use crate::{ebpf, iptables, ipvs, nftables, userspace};
@@ -26,5 +27,5 @@ pub fn devices() -> impl Iterator<Item = &'static str> {
 
 /// Where service proxies keep objects, ours and kube-proxy's, in the order of removal.
 pub(crate) fn places() -> impl Iterator<Item = Box<dyn Place>> {
-    ALL.iter().flat_map(|mode| mode.places())
+    ALL.iter().flat_map(|mode| mode.places()).chain(connections::places())
 }

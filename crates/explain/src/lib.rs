@@ -7,6 +7,7 @@
 mod algorithm;
 mod conditions;
 mod difference;
+mod load;
 mod packet;
 mod services;
 mod table;
@@ -14,6 +15,7 @@ mod verify;
 
 pub use conditions::EndpointCondition;
 pub use difference::{BehaviourChange, DifferenceAnswer, difference};
+pub use load::{EndpointLoad, LoadAnswer, LoadRow, load_answer};
 pub use packet::{CandidateAnswer, PacketAnswer, PacketQuestion, StepAnswer, explain_packet};
 pub use services::{ServiceRow, ServicesAnswer, services};
 pub use table::Style;

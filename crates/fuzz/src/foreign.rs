@@ -136,7 +136,7 @@ fn rule(dice: &mut Dice<'_>) -> Rule {
 }
 
 fn load(dice: &mut Dice<'_>) -> Expression {
-    const CONNTRACK: [ConntrackKey; 10] = [
+    const CONNTRACK: [ConntrackKey; 11] = [
         ConntrackKey::State,
         ConntrackKey::Direction,
         ConntrackKey::Status,
@@ -147,6 +147,7 @@ fn load(dice: &mut Dice<'_>) -> Expression {
         ConntrackKey::ReplySource4,
         ConntrackKey::ReplySource6,
         ConntrackKey::ReplySourcePort,
+        ConntrackKey::Id,
     ];
     let destination = register(dice);
     match dice.below(4) {

@@ -21,6 +21,7 @@ pub mod netlink;
 pub mod nftables;
 pub mod privileges;
 pub mod processor;
+pub mod segment;
 pub mod signal;
 pub mod sysctl;
 

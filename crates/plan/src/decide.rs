@@ -6,9 +6,11 @@ use std::sync::Arc;
 use portolan_model::{Family, Service, ServiceName, ServicePort, ServicePortName, Slices, Snapshot};
 
 use crate::balance::Balance;
+use crate::connect::AtConnect;
 use crate::frontends::Context;
 use crate::health;
 use crate::node::NodePlan;
+use crate::open_connections::OpenConnections;
 use crate::pools::{Chooser, Pools};
 use crate::service::{PortKey, ServicePlan};
 
@@ -38,9 +40,14 @@ fn decide_port(
     let context = Context::new(service, port, family, chooser.node, chooser.balance.selection());
     let pools = Pools::choose(slices, port, family, context.wanted_pools(), chooser);
     let name = ServicePortName { service: service.name.clone(), port: port.name.clone(), protocol: port.protocol };
+    let open_connections = OpenConnections::decide(chooser.balancing, &chooser.node.balancing, port.protocol);
+    let mut frontends = context.frontends(cluster_ip, &pools);
+    if open_connections.are_ended() {
+        frontends.iter_mut().for_each(|frontend| frontend.at_connect = AtConnect::default());
+    }
     ServicePlan {
         key: PortKey { name: Arc::new(name), family },
-        frontends: context.frontends(cluster_ip, &pools),
+        frontends,
         conflicts: [].into(),
         taken_addresses: [].into(),
         cluster: pools.cluster,
@@ -48,6 +55,7 @@ fn decide_port(
         draining: pools.draining,
         quarantined: pools.quarantined,
         balance: chooser.balance,
+        open_connections,
         affinity_seconds: service.affinity_seconds,
         scheduler: service.scheduler.clone(),
         health_check_port: health::port(service, family),

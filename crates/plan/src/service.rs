@@ -9,6 +9,7 @@ use portolan_model::{Family, IpNet, Protocol, ServiceName, ServicePortName};
 use crate::balance::Balance;
 use crate::connect::AtConnect;
 use crate::endpoint::Endpoint;
+use crate::open_connections::OpenConnections;
 use crate::verdict::{Pool, Routes};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,7 @@ pub struct ServicePlan {
     /// Those of them that get none because they do not answer.
     pub quarantined: Box<[Endpoint]>,
     pub balance: Balance,
+    pub open_connections: OpenConnections,
     pub affinity_seconds: Option<u32>,
     /// The IPVS scheduler, if the Service sets one.
     pub scheduler: Option<Arc<str>>,
@@ -139,6 +141,25 @@ pub(crate) fn is_even(shares: impl Iterator<Item = f64> + Clone) -> bool {
 const UNEVEN: f64 = 1.02;
 
 impl ServicePlan {
+    /// A port without frontends and endpoints.
+    pub fn empty(key: PortKey) -> Self {
+        Self {
+            key,
+            frontends: [].into(),
+            conflicts: [].into(),
+            taken_addresses: [].into(),
+            cluster: [].into(),
+            local: [].into(),
+            draining: [].into(),
+            quarantined: [].into(),
+            balance: Balance::default(),
+            open_connections: OpenConnections::default(),
+            affinity_seconds: None,
+            scheduler: None,
+            health_check_port: None,
+        }
+    }
+
     pub fn pool(&self, pool: Pool) -> &[Endpoint] {
         match pool {
             Pool::Cluster => &self.cluster,

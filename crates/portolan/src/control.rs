@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::Listeners;
+use portolan_dataplane::connections::Load;
 use portolan_dataplane::traffic::ReadTraffic;
 use portolan_dns::environment::variables;
 use portolan_explain::{
-    DifferenceAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference, explain_packet, services,
-    verify_answer,
+    DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference,
+    explain_packet, load_answer, services, verify_answer,
 };
+use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
 use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,7 @@ pub(crate) type SharedReader = Arc<Mutex<Box<dyn ReadTraffic>>>;
 pub(crate) enum Question {
     Packet(PacketQuestion),
     Services,
+    Load,
     Verify,
     Difference {
         manifests: Vec<PathBuf>,
@@ -64,6 +67,7 @@ pub(crate) enum Question {
 pub(crate) enum Answer {
     Packet(Box<PacketAnswer>),
     Services(ServicesAnswer),
+    Load(LoadAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Environment(Vec<(String, String)>),
@@ -220,6 +224,7 @@ fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<A
     Ok(match question {
         Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
         Question::Services => Answer::Services(services(&plan)),
+        Question::Load => Answer::Load(load_answer(&plan, &Load::read(&mut Conntrack::open()?, &plan)?)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
         Question::Verify => Answer::Verify(verify_answer(traffic.mode.name(), &view.verify(&plan)?)),
         Question::Packet(packet) => {

@@ -210,6 +210,9 @@ pub struct ExplainFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct ServicesFlags {
+    /// Show the open connections of each endpoint, and how uneven they are
+    #[arg(long)]
+    pub load: bool,
     #[command(flatten)]
     pub question: QuestionFlags,
 }

@@ -20,4 +20,4 @@ pub use error::Error;
 pub use handover::{NamedSocket, receive_sockets, send_sockets};
 pub use limits::Limits;
 pub use relay::Relay;
-pub use targets::{Selection, Targets};
+pub use targets::{Resets, Selection, Targets};

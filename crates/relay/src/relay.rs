@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::handover::NamedSocket;
 use crate::limits::{Limits, max_listeners, raise_descriptor_limit};
 use crate::listening;
-use crate::targets::Targets;
+use crate::targets::{Resets, Targets};
 use crate::worker::{self, Command, Commands};
 
 /// A running relay. Dropping it closes its connections.
@@ -100,6 +100,13 @@ impl Relay {
             return Err(Error::Unknown { name: name.to_owned() });
         }
         self.commands.run(Command::SetTargets { name: name.to_owned(), targets })
+    }
+
+    /// Ends TCP connections to an endpoint with a reset of both sides. Returns how many.
+    pub fn reset(&self, wanted: Resets) -> Result<usize, Error> {
+        let count = Arc::new(AtomicUsize::new(0));
+        self.commands.run(Command::Reset { wanted, count: Arc::clone(&count) })?;
+        Ok(count.load(Ordering::Acquire))
     }
 
     /// Accepts clients that are still connecting, for a second, and then no more; established connections continue.

@@ -1,4 +1,4 @@
-//! The endpoints of a listener.
+//! The endpoints of a listener, and connections to one that are to end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,4 +27,15 @@ pub enum Selection {
     ByHash(HashOf),
     /// The one with the fewest open connections through this relay, in proportion to its weight.
     LeastConnections,
+}
+
+/// Which connections are reset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resets {
+    /// The name of their share.
+    pub service: Arc<str>,
+    pub endpoint: SocketAddr,
+    /// Only those that have moved nothing for as long.
+    pub idle: Duration,
+    pub most: usize,
 }

@@ -41,7 +41,7 @@ pub use node_ports::HealthCheckFailure;
 pub use page_server::Listen;
 pub use pages::{Pages, SetVerbosity};
 pub use plain::{PlainServer, Respond};
-pub use traffic::{ReadTraffic, TrafficLimits, TrafficSample};
+pub use traffic::{PortLoad, ReadTraffic, TrafficLimits, TrafficSample};
 
 /// The settings that are fixed at startup.
 pub struct Options {

@@ -6,6 +6,7 @@ use portolan_model::Family;
 
 use super::read::{ReadSets, read_table};
 use super::{Rule, Ruleset};
+use crate::connections;
 use crate::walk::{BaseChain, Branch, Hook, Rules, Site, Verdict as WalkVerdict};
 
 /// Rules of other programs, and what about them cannot be run.
@@ -16,7 +17,7 @@ pub struct Foreign {
     pub notes: Vec<String>,
 }
 
-/// Reads every table that sees IP packets, but our own. Where we share a table with others, rules that lead to chains of
+/// Reads every table that sees IP packets, but our own and the one that resets open connections. Where we share a table with others, rules that lead to chains of
 /// ours are left out. Tables that cannot be read limit the answer.
 pub fn read_foreign(own_table: Option<&str>, is_own_chain: &dyn Fn(&str) -> bool) -> Foreign {
     read_all(own_table, is_own_chain).unwrap_or_else(|error| Foreign {
@@ -30,7 +31,8 @@ fn read_all(own_table: Option<&str>, is_own_chain: &dyn Fn(&str) -> bool) -> por
     let mut foreign = Foreign::default();
     for family in TableFamily::ALL {
         let chains = handle.all_chains(family)?;
-        for name in hooked_tables(&chains).into_iter().filter(|name| Some(name.as_str()) != own_table) {
+        let is_foreign = |name: &String| Some(name.as_str()) != own_table && name != connections::TABLE;
+        for name in hooked_tables(&chains).into_iter().filter(is_foreign) {
             foreign.notes.extend(chains.iter().filter(|chain| chain.table == name).filter_map(|it| early(family, it)));
             let mut table = read_table(&mut handle, family, &name, &chains, ReadSets::All)?;
             table.chains.values_mut().for_each(|chain| chain.rules.retain(|rule| !leads_to(rule, is_own_chain)));

@@ -149,7 +149,9 @@ pub(super) fn conntrack(branch: &Branch, key: ConntrackKey) -> Loaded {
         ConntrackKey::ReplySource4 if is_v4 => octets(branch.packet.destination),
         ConntrackKey::ReplySource6 if !is_v4 => octets(branch.packet.destination),
         ConntrackKey::ReplySourcePort => branch.packet.port.to_be_bytes().to_vec(),
-        ConntrackKey::OriginalDestination4
+        // A new connection has a number that no set has.
+        ConntrackKey::Id
+        | ConntrackKey::OriginalDestination4
         | ConntrackKey::OriginalDestination6
         | ConntrackKey::ReplySource4
         | ConntrackKey::ReplySource6 => return Loaded::Absent,

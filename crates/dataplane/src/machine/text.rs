@@ -212,6 +212,7 @@ fn conntrack(key: ConntrackKey) -> (&'static str, Kind) {
         ConntrackKey::ReplySource4 => ("ct reply ip saddr", Kind::Address4),
         ConntrackKey::ReplySource6 => ("ct reply ip6 saddr", Kind::Address6),
         ConntrackKey::ReplySourcePort => ("ct reply proto-src", Kind::Port),
+        ConntrackKey::Id => ("ct id", Kind::Bytes),
     }
 }
 

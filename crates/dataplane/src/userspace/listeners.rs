@@ -1,10 +1,13 @@
 //! The open listeners: the port of each, and its targets.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use portolan_model::{Family, Protocol};
-use portolan_relay::{Counters, Limits, NamedSocket, Relay};
+use portolan_plan::{Pool, PortKey};
+use portolan_relay::{Counters, Limits, NamedSocket, Relay, Resets};
 
 use super::objects::{Listener, Targets};
 use crate::Error;
@@ -65,6 +68,13 @@ impl Listeners {
     /// Connections and UDP associations that have not ended.
     pub fn active(&self) -> usize {
         self.relay.active()
+    }
+
+    /// Ends connections of a Service to an endpoint with a reset of both sides: those that have been idle for as long, and at
+    /// most so many. Returns how many.
+    pub fn reset(&self, port: &PortKey, endpoint: SocketAddr, idle: Duration, most: usize) -> Result<usize, Error> {
+        let service = Listener::new(port, Pool::Cluster).share();
+        Ok(self.relay.reset(Resets { service, endpoint, idle, most })?)
     }
 
     /// Counters by listener, including closed listeners that still have connections.

@@ -53,7 +53,7 @@ impl Listener {
 
     /// `namespace/service/protocol`: the ports, pools and families of a Service have a common share of the relay's
     /// connections. UDP has its own, because the sources of datagrams can be forged.
-    fn share(&self) -> Arc<str> {
+    pub(super) fn share(&self) -> Arc<str> {
         let port = self.port_name();
         let port = port.rsplit_once('/').map_or(port, |(port, _)| port);
         let service = port.split_once(':').map_or(port, |(service, _)| service);

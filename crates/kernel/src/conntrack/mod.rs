@@ -13,7 +13,7 @@ use portolan_model::Family;
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
 pub use refused::{Refusals, Refused};
-pub use tcp::{TcpFlow, TcpState};
+pub use tcp::{TcpFlow, TcpFlowId, TcpState};
 use tuple::{read_tuple, write_protocol, write_tuple};
 
 /// A tracked flow with both directions. Protocols without ports have port 0.

@@ -47,7 +47,7 @@ impl Refusals {
 
 /// An entry that expires or is deleted stays in its state; a reset closes it.
 fn read(message: &Message<'_>) -> Option<Refused> {
-    let tcp = read_tcp_flow(message).filter(|tcp| tcp.state == TcpState::Closing && !tcp.is_replied)?;
+    let tcp = read_tcp_flow(message).filter(|tcp| tcp.state == TcpState::Closed && !tcp.is_replied)?;
     let counters = message.attributes(PROTOCOL_HEADER).nested(COUNTERS_OF_REPLIES);
     let replies = counters.first(PACKETS).and_then(|packets| packets.number_64()).unwrap_or(0);
     Some(Refused { flow: tcp.flow, is_by_server: replies > 0 })

@@ -6,14 +6,18 @@ use std::time::Duration;
 use portolan_model::Family;
 
 use super::tuple::{write_protocol, write_tuple};
-use super::{Conntrack, FILTER, Flow, GET, ORIGINAL, PROTOCOL_HEADER, REPLY, STATUS, TIMEOUT, read_flow, request};
+use super::{
+    Conntrack, DELETE, FILTER, Flow, GET, ORIGINAL, PROTOCOL_HEADER, REPLY, STATUS, TIMEOUT, header, protocol_header,
+    read_flow, request,
+};
 use crate::error::Result;
-use crate::netlink::{Message, Messages};
+use crate::netlink::{Message, MessageWriter, Messages, Series};
 
 const TCP: u8 = 6;
 const PROTOCOL_INFORMATION: u16 = 4;
 const INFORMATION_OF_TCP: u16 = 1;
 const STATE: u16 = 1;
+const ID: u16 = 12;
 const STATUS_SEEN_REPLY: u32 = 1 << 1;
 const STATUS_ASSURED: u32 = 1 << 2;
 const STATUS_OFFLOADED: u32 = 1 << 14;
@@ -22,6 +26,8 @@ const STATUS_OFFLOADED: u32 = 1 << 14;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpFlow {
     pub flow: Flow,
+    /// Another connection between the same addresses and ports has another number.
+    pub id: TcpFlowId,
     pub state: TcpState,
     pub is_replied: bool,
     /// It has been established, so that a full table does not evict it.
@@ -32,6 +38,10 @@ pub struct TcpFlow {
     pub timeout_left: Duration,
 }
 
+/// The number of an entry, as `ct id` of nf_tables has it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TcpFlowId(pub [u8; 4]);
+
 /// As the kernel numbers them, by the packets of both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TcpState {
@@ -40,8 +50,10 @@ pub enum TcpState {
     /// A SYN and its answer.
     Answered,
     Established,
-    /// A FIN or an RST was seen.
+    /// One side has sent a FIN, or both.
     Closing,
+    /// Nothing follows.
+    Closed,
 }
 
 impl TcpState {
@@ -50,7 +62,8 @@ impl TcpState {
             0 | 1 | 9 => Self::Opening,
             2 => Self::Answered,
             3 => Self::Established,
-            _ => Self::Closing,
+            4..=6 => Self::Closing,
+            _ => Self::Closed,
         }
     }
 }
@@ -81,6 +94,24 @@ impl Conntrack {
             Err(error) => Err(error),
         }
     }
+
+    /// Deletes these connections, and no later one between the same addresses and ports. Returns how many still existed.
+    pub fn delete_tcp(&mut self, flows: &[TcpFlow]) -> Result<usize> {
+        let mut series = Series::default();
+        for flow in flows {
+            let family = protocol_header(flow.flow.family());
+            series.push(String::new(), &[libc::ENOENT], header(DELETE, 0), &family, |writer| {
+                write_deletion(writer, flow);
+            });
+        }
+        let gone = self.socket.perform(series, "deleting tracked TCP connections")?;
+        Ok(flows.len() - gone.len())
+    }
+}
+
+fn write_deletion(writer: &mut MessageWriter, TcpFlow { flow, id, .. }: &TcpFlow) {
+    write_tuple(writer, ORIGINAL, TCP, flow.original_source, flow.original_destination);
+    writer.attribute(ID, &id.0);
 }
 
 /// An entry that was added by another program may have no state.
@@ -89,8 +120,10 @@ pub(super) fn read_tcp_flow(message: &Message<'_>) -> Option<TcpFlow> {
     let attributes = message.attributes(PROTOCOL_HEADER);
     let status = attributes.number_32(STATUS).unwrap_or(0);
     let state = attributes.nested(PROTOCOL_INFORMATION).nested(INFORMATION_OF_TCP).first(STATE);
+    let id = attributes.first(ID).and_then(|id| id.value.try_into().ok()).unwrap_or_default();
     Some(TcpFlow {
         flow,
+        id: TcpFlowId(id),
         state: TcpState::of_number(state.and_then(|state| state.number_8()).unwrap_or(0)),
         is_replied: status & STATUS_SEEN_REPLY != 0,
         is_assured: status & STATUS_ASSURED != 0,

@@ -183,13 +183,15 @@ pub enum ConntrackKey {
     ReplySource4,
     ReplySource6,
     ReplySourcePort,
+    /// The number of the connection's entry.
+    Id,
 }
 
 impl ConntrackKey {
     /// The direction attribute, for keys that need one.
     pub(super) fn direction(self) -> Option<u8> {
         match self {
-            Self::State | Self::Direction | Self::Status | Self::Protocol => None,
+            Self::State | Self::Direction | Self::Status | Self::Protocol | Self::Id => None,
             Self::OriginalDestination4 | Self::OriginalDestination6 | Self::OriginalDestinationPort => {
                 Some(attribute::CONNTRACK_ORIGINAL)
             }
@@ -246,7 +248,7 @@ numbered! {
     ConntrackKey {
         State = 0, Direction = 1, Status = 2, Protocol = 10,
         OriginalDestination4 = 20, OriginalDestination6 = 22, OriginalDestinationPort = 12,
-        ReplySource4 = 19, ReplySource6 = 21, ReplySourcePort = 11,
+        ReplySource4 = 19, ReplySource6 = 21, ReplySourcePort = 11, Id = 23,
     }
     FibAddress { Source = 1, Destination = 2 }
     Operator { Equal = 0, NotEqual = 1, Less = 2, LessOrEqual = 3, Greater = 4, GreaterOrEqual = 5 }

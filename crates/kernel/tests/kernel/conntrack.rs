@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow, TcpState};
+use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow, TcpFlowId, TcpState};
 use portolan_model::Family;
 
 use crate::common::{new_namespace, run};
@@ -124,7 +124,7 @@ fn tcp_connections_have_a_state_and_the_time_that_is_left() {
         (TcpState::Established, true, true),
         (TcpState::Opening, false, false),
         (TcpState::Answered, true, false),
-        (TcpState::Closing, true, true),
+        (TcpState::Closed, true, true),
     ];
     assert_eq!(flows.iter().map(seen).collect::<Vec<_>>(), expected);
     let first = flows[0];
@@ -132,6 +132,9 @@ fn tcp_connections_have_a_state_and_the_time_that_is_left() {
     assert!((590..=600).contains(&first.timeout_left.as_secs()), "{first:?}");
     let found = conntrack.find_tcp(address("10.2.0.1:8080"), address("10.1.0.1:1000")).unwrap().unwrap();
     assert_eq!((found.flow, seen(&found)), (first.flow, expected[0]));
+    let later = TcpFlow { id: TcpFlowId([0; 4]), ..found };
+    assert_eq!(conntrack.delete_tcp(&[later, found]).unwrap(), 1, "another connection between the same addresses");
+    assert_eq!(conntrack.find_tcp(address("10.2.0.1:8080"), address("10.1.0.1:1000")).unwrap(), None);
     assert_eq!(conntrack.find_tcp(address("10.1.0.5:1000"), address("10.96.0.1:80")).unwrap(), None);
     assert_eq!(conntrack.tcp_flows(Family::V6, |count: &mut u32, _| *count += 1).unwrap(), 0);
 }

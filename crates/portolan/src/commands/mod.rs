@@ -141,12 +141,28 @@ fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
 }
 
 pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {
+    if flags.load {
+        return open_connections(flags);
+    }
     let answer = match Offline::load_if_given(&flags.question)? {
         Some(offline) => portolan_explain::services(&offline.plan),
         None => match query(&flags.question.control.control_socket, &Question::Services)? {
             Answer::Services(answer) => answer,
             other => return unexpected(&other),
         },
+    };
+    show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
+    Ok(SUCCESS)
+}
+
+/// The connections are those of the node, so that only its daemon knows them.
+fn open_connections(flags: &ServicesFlags) -> anyhow::Result<u8> {
+    if !flags.question.settings.manifests.manifests.is_empty() {
+        bail!("--load needs the running daemon: leave out --manifests");
+    }
+    let answer = match query(&flags.question.control.control_socket, &Question::Load)? {
+        Answer::Load(answer) => answer,
+        other => return unexpected(&other),
     };
     show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
     Ok(SUCCESS)

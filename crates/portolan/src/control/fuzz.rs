@@ -26,7 +26,11 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
             }
             Err(mistake) => Answer::Failure(mistake),
         },
-        Question::Verify | Question::Difference { .. } | Question::Replace | Question::ReplaceAndConfirm => return,
+        Question::Load
+        | Question::Verify
+        | Question::Difference { .. }
+        | Question::Replace
+        | Question::ReplaceAndConfirm => return,
     };
     assert_survives(&answer);
 }

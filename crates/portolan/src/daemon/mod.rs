@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod facts;
 mod lacking;
 mod leaving;
+mod loads;
 mod names;
 mod observers;
 pub(crate) mod runtime;
@@ -22,6 +23,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use portolan_balance::Sighting;
+use portolan_dataplane::connections::ConnectionWorker;
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::requirements::{self, Assessment};
@@ -94,6 +96,7 @@ struct Daemon {
     plan: Plan,
     engine: Engine,
     flows: FlowWorker,
+    connections: ConnectionWorker,
     balance: Balance,
     takeover: Takeover,
     observers: Observers,
@@ -139,12 +142,14 @@ impl Daemon {
         traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
+        let connections = ConnectionWorker::start(observers.note_resets())?;
         Ok(Self {
             facts,
             addresses: host::addresses(),
             plan: Plan::default(),
             engine,
             flows,
+            connections,
             balance: Balance::new(start, events.clone()),
             takeover,
             observers,
@@ -319,6 +324,7 @@ impl Daemon {
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
+        self.connections.follow(&report, &self.plan, self.engine.mode.listeners());
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();

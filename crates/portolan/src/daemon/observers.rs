@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use portolan_balance::Verdict;
 use portolan_config::KUBERNETES_VERSION;
+use portolan_dataplane::connections::NoteResets;
 use portolan_dataplane::tables::RuleTally;
 use portolan_dataplane::{NoteWalk, SyncReport};
 use portolan_model::Family;
@@ -173,6 +174,12 @@ impl Observers {
     pub(super) fn note_flows(&self) -> NoteWalk {
         let metrics = self.status.metrics.clone();
         Box::new(move |family, time, flows| metrics.flows_forgotten(family, time, flows))
+    }
+
+    /// Counts the connections that are reset.
+    pub(super) fn note_resets(&self) -> NoteResets {
+        let metrics = self.status.metrics.clone();
+        Box::new(move |why, count| metrics.connections_reset(why.name(), count))
     }
 }
 

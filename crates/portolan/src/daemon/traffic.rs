@@ -16,20 +16,23 @@ use portolan_plan::{Reason, Refusal};
 use portolan_status::{Counters, ReadTraffic, Relayed, TrafficSample, Volume};
 
 use super::events::{Event, Forget};
+use super::loads::Loads;
 use crate::control::Published;
 
 pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>) -> ReadTraffic {
+    let loads = Mutex::new(Loads::default());
     Arc::new(move || {
         let (plan, reader) = {
             let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
             (published.plan.clone(), published.traffic_reader.clone())
         };
-        let Some(reader) = reader else { return Ok(TrafficSample::default()) };
         let plan = plan.context("nothing is programmed yet")?;
+        let loads = loads.lock().map_err(|_| anyhow!("an earlier read has failed"))?.read(&plan);
+        let Some(reader) = reader else { return Ok(TrafficSample { loads, ..TrafficSample::default() }) };
         let mut reader = reader.lock().map_err(|_| anyhow!("an earlier read has failed"))?;
         let sample =
             reader.read(&plan, &mut |pairs| forget(&events, pairs)).context("reading the kernel's counters")?;
-        Ok(shown(sample))
+        Ok(TrafficSample { loads, ..shown(sample) })
     })
 }
 
@@ -74,6 +77,7 @@ fn shown(sample: &Sample) -> TrafficSample {
         invalid_dropped: sample.invalid_dropped,
         loopback_accepted: sample.loopback_accepted,
         carried: sample.carried,
+        loads: Vec::new(),
     }
 }
 

@@ -34,6 +34,12 @@ pub(crate) struct Seat {
     pub(super) endpoint: Option<Held>,
 }
 
+impl Seat {
+    pub(super) fn is_of(&self, service: &str) -> bool {
+        *self.service == *service
+    }
+}
+
 impl Admission {
     pub(super) fn new(limit: usize) -> Self {
         Admission { limit, held: 0, by_service: HashMap::new(), by_client: HashMap::new(), has_room: false }

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::slots::Key;
 use super::timers::Alarm;
 use crate::counters::Tally;
 use crate::error::Error;
-use crate::targets::Targets;
+use crate::targets::{Resets, Targets};
 
 /// Clients may still complete a handshake with a listener for this long after its packet rules are removed.
 const HANDSHAKE_GRACE: Duration = Duration::from_secs(1);
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Open { name: String, protocol: Protocol, port: u16, socket: Arc<OwnedFd>, tally: Arc<Tally> },
     SetTargets { name: String, targets: Targets },
     Close { name: String },
+    Reset { wanted: Resets, count: Arc<AtomicUsize> },
     StopAccepting,
     End,
 }
@@ -80,6 +82,7 @@ impl Worker {
             }
             Command::SetTargets { name, targets } => self.set_targets(&name, targets),
             Command::Close { name } => self.close(&name),
+            Command::Reset { wanted, count } => count.store(self.reset_connections(&wanted), Ordering::Release),
             Command::StopAccepting => self.stop_accepting(),
             Command::End => self.has_ended = true,
         }

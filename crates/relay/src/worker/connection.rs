@@ -1,5 +1,6 @@
 //! A client, its server, and the two flows between them.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use crate::limits::Limits;
 pub(crate) struct Connection {
     client: OwnedFd,
     server: OwnedFd,
+    endpoint: SocketAddr,
     /// From the client to the server.
     up: Flow,
     /// From the server to the client.
@@ -37,10 +39,10 @@ const INPUT: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFla
 const OUTPUT: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 impl Connection {
-    pub(crate) fn new(client: OwnedFd, server: OwnedFd, seat: Seat, now: Instant) -> Self {
+    pub(crate) fn new(client: OwnedFd, (server, endpoint): (OwnedFd, SocketAddr), seat: Seat, now: Instant) -> Self {
         // Most clients send first, and have sent by now; servers wait for that.
         let (up, down) = (Flow::new(true), Flow::new(false));
-        Connection { client, server, up, down, seat, last_moved: now, is_queued: false }
+        Connection { client, server, endpoint, up, down, seat, last_moved: now, is_queued: false }
     }
 
     pub(crate) fn client(&self) -> &OwnedFd {
@@ -49,6 +51,15 @@ impl Connection {
 
     pub(crate) fn server(&self) -> &OwnedFd {
         &self.server
+    }
+
+    /// Whether it is a connection of this Service to this endpoint.
+    pub(crate) fn leads(&self, service: &str, endpoint: SocketAddr) -> bool {
+        self.endpoint == endpoint && self.seat.is_of(service)
+    }
+
+    pub(crate) fn idle_time(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.last_moved)
     }
 
     /// Records the readiness that epoll reports for a side.

@@ -235,7 +235,7 @@ impl Worker {
         }
         self.remove_if_unused(pending.listener);
         pending.seat.endpoint = Some(dial.held);
-        self.connect(pending.client, dial.socket, pending.seat);
+        self.connect(pending.client, (dial.socket, dial.endpoint), pending.seat);
     }
 
     /// Marks the endpoint as suspect, and dials another trusted endpoint in parallel.

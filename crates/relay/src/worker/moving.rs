@@ -1,5 +1,6 @@
 //! Established connections: their turns, and their end.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::EventFlags;
@@ -12,10 +13,11 @@ use super::flow::Pace;
 use super::pausing::Doorway;
 use super::poller::{Poller, Source};
 use super::slots::Key;
+use crate::targets::Resets;
 
 impl Worker {
     /// Starts relaying between a client and its server.
-    pub(super) fn connect(&mut self, client: OwnedFd, server: OwnedFd, seat: Seat) {
+    pub(super) fn connect(&mut self, client: OwnedFd, server: (OwnedFd, SocketAddr), seat: Seat) {
         let key = self.connections.insert(Connection::new(client, server, seat, self.now));
         let Some(connection) = self.connections.get(key) else { return };
         match watch(&self.poller, connection, key) {
@@ -83,6 +85,18 @@ impl Worker {
         let idle = self.connections.iter().filter(|(_, connection)| is_idle(connection));
         let idle: Vec<Key> = idle.map(|(key, connection)| (key, connection.reset_both()).0).collect();
         idle.into_iter().for_each(|key| self.end(key));
+    }
+
+    /// Resets both sides of some connections to an endpoint. Returns how many.
+    pub(super) fn reset_connections(&mut self, wanted: &Resets) -> usize {
+        let is_wanted = |connection: &Connection| {
+            connection.leads(&wanted.service, wanted.endpoint) && connection.idle_time(self.now) >= wanted.idle
+        };
+        let chosen = self.connections.iter().filter(|(_, connection)| is_wanted(connection)).take(wanted.most);
+        let chosen: Vec<Key> = chosen.map(|(key, connection)| (key, connection.reset_both()).0).collect();
+        let count = chosen.len();
+        chosen.into_iter().for_each(|key| self.end(key));
+        count
     }
 
     fn end(&mut self, key: Key) {

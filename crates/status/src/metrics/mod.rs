@@ -156,6 +156,11 @@ impl Metrics {
         self.own.unaccelerated.set(&[], count as f64);
     }
 
+    /// Open connections were ended with a reset of both sides.
+    pub fn connections_reset(&self, reason: &str, count: usize) {
+        self.own.connections_reset.add(&[reason], count as f64);
+    }
+
     /// An endpoint does not answer.
     pub fn endpoint_quarantined(&self) {
         self.own.quarantines.add(&[], 1.0);

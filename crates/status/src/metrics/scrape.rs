@@ -15,7 +15,7 @@ use super::registry::{Computed, Metric};
 use super::relay::RelayMetrics;
 use crate::counters::{Counters, Volume};
 use crate::fold::Fold;
-use crate::traffic::{READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits};
+use crate::traffic::{Loads, READ_AT_MOST_EVERY, ReadTraffic, Traffic, TrafficLimits};
 
 const OTHERS: &str = "(others)";
 /// The policy, and whether it applies to internal traffic.
@@ -134,7 +134,23 @@ impl Metrics {
         computed.extend(compute_traffic(&self.own.service_traffic, &traffic.services, service_labels, 5));
         computed.extend(compute_relay(&self.own.relay, &traffic.services));
         computed.extend(compute_traffic(&self.own.endpoint_traffic, &traffic.endpoints, endpoint_labels, 6));
+        computed.extend(self.computed_loads(&traffic.loads));
         computed
+    }
+}
+
+impl Metrics {
+    fn computed_loads<'a>(&'a self, loads: &Loads) -> [Computed<'a>; 2] {
+        let imbalances = loads.imbalances.iter().map(|(port, ratio)| (service_labels(port), *ratio)).collect();
+        let mut open: Vec<(Vec<String>, u64)> =
+            loads.open.iter().map(|(key, open)| (endpoint_labels(key), u64::from(*open))).collect();
+        if loads.others > 0 {
+            open.push((vec![OTHERS.to_owned(); 6], loads.others));
+        }
+        [
+            Computed { descriptor: self.own.imbalance.descriptor(), series: imbalances },
+            compute(&self.own.open_connections, open),
+        ]
     }
 }
 

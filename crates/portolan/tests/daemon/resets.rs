@@ -1,0 +1,259 @@
+//! Open connections that end with a reset of both sides: those of removed endpoints.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portolan_dataplane::mode::Mode;
+use portolan_dataplane::modes;
+use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow};
+use portolan_model::Family;
+use portolan_testkit::Protocol;
+
+use crate::node::{Node, WEB, WEB_IP, service, web};
+use crate::poll::until;
+
+const RESET: &str = "portolan.dev/connections-of-removed-endpoints: reset";
+/// Far longer than a reset takes, and far shorter than TCP takes to give up.
+const SOON: Duration = Duration::from_secs(10);
+/// How long a connection is observed that must stay.
+const A_WHILE: Duration = Duration::from_secs(2);
+
+fn annotated(annotation: &str, manifest: &str) -> String {
+    manifest.replacen("metadata: {", &format!("metadata: {{annotations: {{{annotation}}}, "), 1)
+}
+
+/// Both ends of a connection through the Service, which carries a byte in each direction.
+struct Pair {
+    client: TcpStream,
+    server: TcpStream,
+}
+
+impl Pair {
+    fn open(node: &Node, from: &str, to: &str, pod: &str, endpoint: &str) -> Self {
+        let endpoint: SocketAddr = endpoint.parse().unwrap();
+        let listener = node.lab.host(pod).run(|| TcpListener::bind(endpoint)).unwrap();
+        let to: SocketAddr = to.parse().unwrap();
+        let mut client = node.lab.host(from).run(|| TcpStream::connect_timeout(&to, SOON)).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        client.write_all(b"?").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        server.write_all(b"!").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        Self { client, server }
+    }
+
+    fn assert_reset(&self, what: &str) {
+        assert_eq!(outcome(&self.client, SOON), Err(ErrorKind::ConnectionReset), "{what}: the client");
+        assert_eq!(outcome(&self.server, SOON), Err(ErrorKind::ConnectionReset), "{what}: the server");
+    }
+
+    fn assert_open(&mut self, what: &str) {
+        assert_eq!(outcome(&self.client, A_WHILE), Err(ErrorKind::WouldBlock), "{what}");
+        self.client.write_all(b"?").unwrap();
+        self.server.set_read_timeout(Some(SOON)).unwrap();
+        self.server.read_exact(&mut [0]).unwrap();
+    }
+}
+
+fn outcome(mut stream: &TcpStream, within: Duration) -> Result<usize, ErrorKind> {
+    stream.set_read_timeout(Some(within)).unwrap();
+    stream.read(&mut [0]).map_err(|error| error.kind())
+}
+
+fn all_modes() -> impl Iterator<Item = &'static dyn Mode> {
+    modes::ALL.iter().copied().filter(|mode| mode.missing().is_none())
+}
+
+fn started(mode: &dyn Mode, manifest: &str) -> Node {
+    let mut node = Node::new();
+    node.write("web.yaml", manifest);
+    let ranges = "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112";
+    node.start_with(&[&format!("--proxy-mode={}", mode.name()), ranges]);
+    node
+}
+
+/// From a pod, from the node, and from outside through a node port, where the endpoint sees the node's address.
+#[test]
+fn connections_of_a_removed_endpoint_are_reset_on_both_sides_in_every_mode() {
+    for mode in all_modes() {
+        let with = |endpoints: &[&str]| {
+            annotated(
+                RESET,
+                &service("web", WEB_IP, "type: NodePort", endpoints)
+                    .replace("{port: 80,", "{port: 80, nodePort: 30080,"),
+            )
+        };
+        let node = started(mode, &with(&["10.244.1.2"]));
+        let open = |from, to| Pair::open(&node, from, to, "pod-a1", "10.244.1.2:8080");
+        let pairs = [open("pod-a3", WEB), open("node-a", WEB), open("client", "192.168.50.1:30080")];
+        node.write("web.yaml", &with(&["10.244.2.2"]));
+        for (pair, from) in pairs.iter().zip(["a pod", "the node", "outside"]) {
+            pair.assert_reset(&format!("{} mode, from {from}", mode.name()));
+        }
+    }
+}
+
+#[test]
+fn connections_of_a_removed_endpoint_are_reset_in_ipv6() {
+    let with = |address: &str| {
+        let manifest = web("fd00:10:96::80", &[address]).replace("addressType: IPv4", "addressType: IPv6");
+        annotated(RESET, &manifest).replace("  clusterIP:", "  ipFamilies: [IPv6]\n  clusterIP:")
+    };
+    let node = started(modes::default(), &with("fd00:10:244:1::2"));
+    let pair = Pair::open(&node, "pod-a3", "[fd00:10:96::80]:80", "pod-a1", "[fd00:10:244:1::2]:8080");
+    node.write("web.yaml", &with("fd00:10:244:2::2"));
+    pair.assert_reset("IPv6");
+}
+
+#[test]
+fn connections_are_kept_without_the_annotation() {
+    let node = started(modes::default(), &web(WEB_IP, &["10.244.1.2"]));
+    let mut pair = Pair::open(&node, "pod-a3", WEB, "pod-a1", "10.244.1.2:8080");
+    node.write("web.yaml", &web(WEB_IP, &["10.244.2.2"]));
+    node.settle_on(&["10.244.2.2"]);
+    pair.assert_open("the endpoint is gone");
+    assert!(!node.nft("list tables").contains("portolan-resets"));
+}
+
+/// The time runs from the removal, whatever changes meanwhile. An endpoint that returns in time keeps its connections.
+#[test]
+fn an_endpoint_that_returns_in_time_keeps_its_connections() {
+    let after = |time: &str, endpoints: &[&str]| {
+        annotated(&RESET.replace(": reset", &format!(": reset-after={time}")), &web(WEB_IP, endpoints))
+    };
+    let both = ["10.244.1.2", "10.244.1.3"];
+    let node = started(modes::default(), &after("3s", &both[..1]));
+    let mut pair = Pair::open(&node, "pod-a3", WEB, "pod-a1", "10.244.1.2:8080");
+    node.write("web.yaml", &after("3s", &both[1..]));
+    node.settle_on(&both[1..]);
+    node.write("web.yaml", &after("3s", &both));
+    node.settle_on(&both);
+    pair.assert_open("the endpoint is back");
+    pair.assert_open("the time has passed");
+    node.write("web.yaml", &after("1s", &both[1..]));
+    node.settle_on(&both[1..]);
+    node.write("other.yaml", &service("other", "10.96.0.81", "type: ClusterIP", &["10.244.2.2"]));
+    pair.assert_reset("the endpoint stays away");
+}
+
+#[test]
+fn the_connections_of_a_removed_service_are_reset_and_the_table_goes() {
+    let mut node = started(modes::default(), &annotated(RESET, &web(WEB_IP, &["10.244.1.2"])));
+    let pair = Pair::open(&node, "pod-a3", WEB, "pod-a1", "10.244.1.2:8080");
+    node.remove("web.yaml");
+    pair.assert_reset("the Service is gone");
+    assert!(node.nft("list tables").contains("portolan-resets"));
+    assert!(
+        node.get("127.0.0.1:10249", "/metrics")
+            .contains("portolan_connections_reset_total{reason=\"endpoint_removed\"} 1\n")
+    );
+    assert!(node.stop().success());
+    assert!(!node.nft("list tables").contains("portolan-resets"));
+}
+
+/// Connections are looked for in one walk, and end in batches.
+#[test]
+fn connections_are_reset_at_a_bounded_rate() {
+    const COUNT: usize = 2_500;
+    let with = |address: &str| annotated(RESET, &web(WEB_IP, &[address]));
+    let node = started(modes::default(), &with("10.244.1.2"));
+    let flow = |number: u32| {
+        let client = SocketAddr::new(Ipv4Addr::from(0x0b00_0000 + number).into(), 1000);
+        let (frontend, endpoint) = (WEB.parse().unwrap(), "10.244.1.2:8080".parse().unwrap());
+        Flow {
+            protocol: 6,
+            original_source: client,
+            original_destination: frontend,
+            reply_source: endpoint,
+            reply_destination: client,
+        }
+    };
+    let tracked = || {
+        let count = |count: &mut usize, flow: &TcpFlow| *count += usize::from(flow.flow.original_source.port() == 1000);
+        node.lab.host("node-a").run(|| Conntrack::open().unwrap().tcp_flows(Family::V4, count).unwrap())
+    };
+    node.lab.host("node-a").run(|| {
+        let mut conntrack = Conntrack::open().unwrap();
+        (0..COUNT as u32).for_each(|number| conntrack.insert(&flow(number), Duration::from_secs(600)).unwrap());
+    });
+    assert_eq!(tracked(), COUNT);
+    let begin = Instant::now();
+    node.write("web.yaml", &with("10.244.2.2"));
+    until("all have ended", || tracked() == 0);
+    assert!(begin.elapsed() > Duration::from_secs(2), "{COUNT} connections in {:?}", begin.elapsed());
+}
+
+/// A client of the endpoint that vanishes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Client {
+    /// Has sent a request and waits.
+    Waits,
+    Sends,
+    Idles,
+}
+
+/// Uses the connection until it fails or the time is over.
+fn fails_within(client: Client, mut stream: TcpStream, time: Duration) -> bool {
+    let deadline = Instant::now() + time;
+    if client == Client::Waits {
+        _ = stream.write_all(b"request");
+    }
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    loop {
+        let is_sent = client != Client::Sends || stream.write_all(b"more").is_ok();
+        match stream.read(&mut [0; 64]) {
+            _ if !is_sent => return true,
+            Ok(0) => return true,
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return true,
+            _ if Instant::now() > deadline => return false,
+            _ => {}
+        }
+    }
+}
+
+/// The time from the removal of the endpoint until the client is served again, if that is soon.
+fn served_again(annotation: &str, client: Client) -> Option<Duration> {
+    let with = |endpoints: &[&str]| annotated(annotation, &web(WEB_IP, endpoints));
+    let node = started(modes::default(), &with(&["10.244.1.2"]));
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
+    let host = node.lab.host("pod-a3");
+    let mut stream = host.run(|| TcpStream::connect(WEB)).unwrap();
+    stream.read_exact(&mut [0; 32]).unwrap();
+    node.lab.host("node-a").command(&["ip", "link", "set", "veth-a1", "down"]).unwrap();
+    let begin = Instant::now();
+    let user = thread::spawn(move || fails_within(client, stream, Duration::from_secs(4)));
+    node.write("web.yaml", &with(&["10.244.2.2"]));
+    if !user.join().unwrap() {
+        return None;
+    }
+    assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-b1");
+    Some(begin.elapsed())
+}
+
+#[test]
+fn clients_of_a_pod_that_is_cut_off_are_served_again_at_once() {
+    for client in [Client::Waits, Client::Sends, Client::Idles] {
+        let (kept, reset) = (served_again("a: b", client), served_again(RESET, client));
+        println!("a client that {client:?}: keep {kept:?}, reset {reset:?}");
+        assert_eq!(kept, None, "as with kube-proxy, the client does not notice");
+        assert!(reset.is_some(), "{client:?}");
+    }
+}
+
+/// Without CAP_NET_RAW nothing is provoked.
+#[test]
+fn without_the_capability_a_connection_is_reset_with_its_next_packet() {
+    let with = |address: &str| annotated(RESET, &web(WEB_IP, &[address]));
+    let mut node = Node::new();
+    node.write("web.yaml", &with("10.244.1.2"));
+    node.start_without("-net_raw", &[]);
+    let mut pair = Pair::open(&node, "pod-a3", WEB, "pod-a1", "10.244.1.2:8080");
+    node.write("web.yaml", &with("10.244.2.2"));
+    until("the rules know the connection", || node.nft("list tables").contains("portolan-resets"));
+    assert_eq!(outcome(&pair.client, A_WHILE), Err(ErrorKind::WouldBlock));
+    pair.client.write_all(b"?").unwrap();
+    assert_eq!(outcome(&pair.client, SOON), Err(ErrorKind::ConnectionReset));
+    assert_eq!(node.log().matches("needs the capability CAP_NET_RAW").count(), 2, "once for each family");
+}
