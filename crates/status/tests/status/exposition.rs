@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use portolan_model::{Family, Protocol, ServiceName, ServicePortName};
 use portolan_plan::{PortKey, Reason, Refusal};
-use portolan_status::{Synced, TrafficLimits, TrafficSample};
+use portolan_status::{PortLoad, Synced, TrafficLimits, TrafficSample};
 
 use crate::fixture::Fixture;
 use crate::http::get;
@@ -34,6 +34,7 @@ fn full() -> (Fixture, String) {
         refusals: Refusal::ALL.map(Refusal::reason).map(|reason: Reason| (reason, Family::V4, 1)).into(),
         invalid_dropped: Some(6),
         loopback_accepted: Some(7),
+        loads: vec![PortLoad { port: port("web"), imbalance: 1.5, open: vec![("10.0.0.1:80".parse().unwrap(), 3)] }],
         ..TrafficSample::default()
     };
     let it = Fixture::with(|options| {
@@ -60,6 +61,7 @@ fn record_everything(it: &Fixture) {
     metrics.watch_reconnected("services");
     metrics.watch_panics("services", 1);
     metrics.config_reloaded(true);
+    metrics.connections_reset("endpoint_removed", 1);
     metrics.iptables_rules(Family::V4, "nat", 40, 4);
     metrics.iptables_failures(Family::V4, 2, 1);
     metrics.set_feature("SomeGate", "BETA", true);

@@ -1,11 +1,12 @@
 //! Traffic on `/metrics`: read on demand, rate limited, in a bounded number of series.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use portolan_model::{Family, Protocol, ServiceName, ServicePortName};
 use portolan_plan::{PortKey, Reason};
-use portolan_status::{Counters, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
+use portolan_status::{Counters, PortLoad, ReadTraffic, Relayed, TrafficLimits, TrafficSample, Volume};
 
 use crate::fixture::Fixture;
 use crate::http::get;
@@ -157,4 +158,29 @@ fn a_slow_reader_does_not_delay_other_pages() {
     drop(closed);
     assert!(scrapes.into_iter().all(|scrape| scrape.join().unwrap() == 200));
     assert_eq!(reads.load(Ordering::SeqCst), 1, "concurrent scrapes share one read");
+}
+
+/// The busiest Service ports and endpoints have series, and the rest of the connections share one.
+#[test]
+fn loads_are_shown_for_a_bounded_number_of_endpoints() {
+    let (read, _) = reader(|_| {
+        let address = |last: u8| SocketAddr::from(([10, 0, 0, last], 80));
+        let load = |name: &str, imbalance, open| PortLoad { port: port(name), imbalance, open };
+        let loads = vec![
+            load("idle", 1.0, vec![(address(1), 1)]),
+            load("busy", 1.75, vec![(address(2), 70), (address(3), 10)]),
+        ];
+        Ok(TrafficSample { loads, ..TrafficSample::default() })
+    });
+    let it = Fixture::with(|options| {
+        options.read_traffic = Some(read);
+        options.traffic_limits = TrafficLimits { service_ports: 1, endpoints: 1 };
+    });
+    let labels = "namespace=\"shop\",service=\"busy\",port=\"http\",protocol=\"tcp\",ip_family=\"IPv4\"";
+    let imbalance = format!("portolan_service_imbalance_ratio{{{labels}}} 1.75");
+    assert_eq!(lines(&it, "portolan_service_imbalance_ratio"), [imbalance]);
+    let mut open = lines(&it, "portolan_endpoint_open_connections");
+    open.sort_by_key(|line| line.contains("(others)"));
+    assert_eq!(open[0], format!("portolan_endpoint_open_connections{{{labels},endpoint=\"10.0.0.2:80\"}} 70"));
+    assert!(open.len() == 2 && open[1].contains("endpoint=\"(others)\"") && open[1].ends_with(" 11"), "{open:?}");
 }
