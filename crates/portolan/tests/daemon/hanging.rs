@@ -72,16 +72,27 @@ pub(crate) fn failures(connections: &Connections, from: Duration) -> (usize, usi
     (later.clone().filter(|(_, failed)| *failed).count(), later.count())
 }
 
-/// After three seconds at most one in a thousand connections may fail. Without quarantine it is every third one.
+/// Connections that fail after the daemon has noticed that an endpoint does not answer, and all.
+pub(crate) fn failures_once_noticed(node: &Node) -> (usize, usize) {
+    let is_noticed = || node.log().contains("10.244.1.3:8080 does not answer");
+    for _ in 0..20 {
+        if is_noticed() {
+            break;
+        }
+        connect(node, Duration::from_secs(1));
+    }
+    assert!(is_noticed(), "{}", node.log());
+    failures(&connect(node, Duration::from_secs(3)), Duration::ZERO)
+}
+
+/// Once it is noticed, no more connections reach it. Without quarantine every third one does.
 pub(crate) fn check_that_it_is_quarantined(mode: &dyn Mode) {
     let node = node_in(mode, "portolan.dev/quarantine: 'on'");
     connect(&node, Duration::from_secs(1));
     hang(&node, "pod-a2");
-    let connections = connect(&node, Duration::from_secs(8));
-    let (failed, all) = failures(&connections, Duration::from_secs(4));
-    println!("{} mode: {failed} of {all} fail after 4 s", mode.name());
+    let (failed, all) = failures_once_noticed(&node);
+    println!("{} mode: {failed} of {all} fail once it is noticed", mode.name());
     assert!(failed <= 1, "{} mode: {failed} of {all} connections fail\n{}", mode.name(), node.log());
-    assert!(node.log().contains("10.244.1.3:8080 does not answer"), "{}", node.log());
     let services = String::from_utf8(node.query(&["services"]).stdout).expect("it is text");
     assert!(services.contains("1 quarantined"), "{services}");
     let metrics = node.get("127.0.0.1:10249", "/metrics");
