@@ -17,8 +17,8 @@ pub struct Foreign {
     pub notes: Vec<String>,
 }
 
-/// Reads every table that sees IP packets, but our own and the one that resets open connections. Where we share a table with others, rules that lead to chains of
-/// ours are left out. Tables that cannot be read limit the answer.
+/// Reads every table that sees IP packets, but our own and the one that resets open connections. Where we share a table with
+/// others, rules that lead to chains of ours are left out. Tables that cannot be read limit the answer.
 pub fn read_foreign(own_table: Option<&str>, is_own_chain: &dyn Fn(&str) -> bool) -> Foreign {
     read_all(own_table, is_own_chain).unwrap_or_else(|error| Foreign {
         notes: vec![format!("the rules of other programs are not run: {error}")],

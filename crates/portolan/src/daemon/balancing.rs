@@ -96,16 +96,16 @@ impl Watched {
 
 fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> anyhow::Result<()> {
     let mut table = Table { conntrack: Conntrack::open()?, refusals: Refusals::open()? };
+    let mut has_failed = false;
     events::spawn("connections", move || {
         let endpoints = watched.wait();
         let looked = table.forget_waiting(&watched.silent()).and_then(|()| table.look_at(&endpoints));
-        let is_sent = match looked {
-            Ok(sighting) => events.send(Event::Sighting(Box::new(sighting))).is_ok(),
-            Err(error) => {
-                tracing::warn!("{error}; endpoints that do not answer are not found until it works again");
-                true
-            }
-        };
+        // Logged once, and not every second.
+        if let Some(error) = looked.as_ref().err().filter(|_| !has_failed) {
+            tracing::warn!("{error}; until it works again, silent endpoints are not found and loads are not counted");
+        }
+        has_failed = looked.is_err();
+        let is_sent = looked.map_or(true, |sighting| events.send(Event::Sighting(Box::new(sighting))).is_ok());
         thread::sleep(WALK_EVERY);
         is_sent
     })
