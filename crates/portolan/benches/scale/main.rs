@@ -8,6 +8,7 @@ mod change;
 mod churn;
 mod cluster;
 mod hooks;
+mod idle;
 mod latency;
 mod node;
 mod resolvers;
@@ -28,12 +29,13 @@ enum Part {
     Checks(fn() -> bool),
 }
 
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 10] = [
     ("start", Part::Measures(start::run)),
     ("rules", Part::Measures(rules::run)),
     ("change", Part::Measures(change::run)),
     ("latency", Part::Measures(latency::run)),
     ("hooks", Part::Measures(hooks::run)),
+    ("idle", Part::Measures(idle::run)),
     ("traffic", Part::Measures(traffic::run)),
     ("soak", Part::Measures(soak::run)),
     ("burst", Part::Measures(burst::run)),

@@ -57,6 +57,24 @@ impl Node {
         self.settle()
     }
 
+    /// The CPU time of the daemon in that many seconds, after a pause.
+    pub(crate) fn share_of_a_core(&self, pause: Duration, during: Duration) -> f64 {
+        std::thread::sleep(pause);
+        let before = self.cpu_time();
+        std::thread::sleep(during);
+        (self.cpu_time() - before).as_secs_f64() / during.as_secs_f64()
+    }
+
+    /// Of all threads, as the scheduler counts it, in nanoseconds.
+    fn cpu_time(&self) -> Duration {
+        let daemon = self.daemon.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = daemon.as_ref().expect("the daemon runs").id();
+        let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the daemon has threads").flatten();
+        let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+        let of_one = |text: String| text.split_whitespace().next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        Duration::from_nanos(texts.map(of_one).sum())
+    }
+
     /// The running daemon changes its mode when its configuration file changes.
     pub(crate) fn change_mode(&self, mode: &str) -> Result<(), String> {
         self.write_mode(mode);

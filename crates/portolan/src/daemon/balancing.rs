@@ -123,7 +123,7 @@ impl Table {
     /// A client that got no answer repeats its SYN, and may use the same port again later. As long as the connection is
     /// tracked, both lead to the endpoint that does not answer. Without its entry the next SYN is translated as a new one.
     fn forget_waiting(&mut self, silent: &HashSet<SocketAddr>) -> Result<(), portolan_kernel::Error> {
-        for family in Family::BOTH.into_iter().filter(|_| !silent.is_empty()) {
+        for family in families_of(silent) {
             let is_stuck = |flow: &TcpFlow| !flow.is_replied && silent.contains(&flow.flow.reply_source);
             let is_translated = |flow: &TcpFlow| flow.flow.original_destination != flow.flow.reply_source;
             let stuck: Vec<TcpFlow> = self.conntrack.tcp_flows(family, |stuck: &mut Vec<TcpFlow>, flow| {
@@ -148,7 +148,7 @@ impl Table {
 
     fn look_at(&mut self, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
         let mut sighting = Sighting::of(endpoints.clone());
-        for family in Family::BOTH {
+        for family in families_of(endpoints) {
             let is_watched = |flow: &TcpFlow| endpoints.contains(&flow.flow.reply_source);
             let flows: Vec<Seen> = self.conntrack.tcp_flows(family, |seen: &mut Vec<Seen>, flow| {
                 seen.extend(is_watched(flow).then(|| self::seen(flow)));
@@ -160,6 +160,12 @@ impl Table {
         }
         Ok(sighting)
     }
+}
+
+/// A walk goes through all buckets of the table, however few connections there are: none is made for a family without endpoints.
+fn families_of(endpoints: &HashSet<SocketAddr>) -> impl Iterator<Item = Family> {
+    let has = |family| endpoints.iter().any(|endpoint| Family::of(endpoint.ip()) == family);
+    Family::BOTH.into_iter().filter(move |family| has(*family))
 }
 
 fn seen(flow: &TcpFlow) -> Seen {
