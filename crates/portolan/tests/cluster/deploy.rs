@@ -15,6 +15,7 @@ fn repository() -> PathBuf {
 
 const RENDERED: &[&str] = &[
     "kustomize.yaml",
+    "kustomize-shadow.yaml",
     "kustomize-ebpf.yaml",
     "kustomize-dns.yaml",
     "kustomize-node-local-dns.yaml",
