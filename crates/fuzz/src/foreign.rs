@@ -16,8 +16,8 @@ use crate::cluster::{config, example, packet};
 use crate::dice::Dice;
 
 /// Much less than for an answer, so that many inputs are run.
-const STEPS: usize = 5_000;
-const COPIES: usize = 2_000;
+const STEPS: usize = 500;
+const COPIES: usize = 200;
 const MOST_PACKETS: usize = 3;
 
 static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(&example(), &Plan::default(), &config()));

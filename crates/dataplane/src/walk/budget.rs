@@ -7,10 +7,10 @@ use super::Branch;
 
 /// Expressions that are run for all branches together, in a few seconds. A firewall of 500 rules, for each of 5,000
 /// endpoints, has fewer.
-const MOST_STEPS: usize = if cfg!(fuzzing) { 50_000 } else { 10_000_000 };
+const MOST_STEPS: usize = if cfg!(fuzzing) { 2_000 } else { 10_000_000 };
 /// What random branches copy of the branch that they come from, itself and its rules and notes: up to 100 MB. A Service with
 /// 20,000 endpoints has fewer.
-const MOST_COPIES: usize = if cfg!(fuzzing) { 5_000 } else { 100_000 };
+const MOST_COPIES: usize = if cfg!(fuzzing) { 500 } else { 100_000 };
 
 /// What is left for one walk. Beyond it the fate of a packet is unknown.
 pub struct Budget {
