@@ -6,7 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use portolan_kernel::conntrack::Conntrack;
 use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};
@@ -120,24 +120,24 @@ impl Machine {
 
     pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
         let sysctl = Sysctl { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
-        self.apply(&sysctl).err().map(|error| format!("{error:#}")).into_iter().collect()
+        let with_advice = |error| format!("{error:#}; it needs CAP_SYS_RESOURCE, and the kubelet or a unit can set it, too");
+        self.set(&sysctl).err().map(with_advice).into_iter().collect()
     }
 
     fn apply(&self, sysctl: &Sysctl) -> anyhow::Result<()> {
+        let advice = "set it from outside, or run `portolan proxy --init-only` once in a privileged container";
+        self.set(sysctl).map_err(|error| anyhow!("{error:#}; {advice}"))
+    }
+
+    fn set(&self, sysctl: &Sysctl) -> anyhow::Result<()> {
         let path = self.root.join(&sysctl.file);
         let now = read_number(&path)?;
         if now == sysctl.value || (sysctl.is_least && now > sysctl.value) {
             return Ok(());
         }
         tracing::info!("setting {} from {now} to {}", path.display(), sysctl.value);
-        fs::write(&path, sysctl.value.to_string()).with_context(|| {
-            format!(
-                "setting {} from {now} to {} (set it from outside, or run `portolan proxy --init-only` once in a \
-                 privileged container)",
-                path.display(),
-                sysctl.value
-            )
-        })
+        fs::write(&path, sysctl.value.to_string())
+            .with_context(|| format!("setting {} from {now} to {}", path.display(), sysctl.value))
     }
 
     /// The processors of the machine, not only those that this process may use.
