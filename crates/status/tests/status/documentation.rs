@@ -24,6 +24,29 @@ fn the_page_lists_every_metric() {
     }
 }
 
+/// The name of a histogram's series has one of these at its end.
+const ENDINGS: [&str; 3] = ["_bucket", "_sum", "_count"];
+
+#[test]
+fn alerts_and_dashboard_name_existing_metrics() {
+    let metrics = metrics();
+    let known: Vec<&str> = metrics.registry().descriptors().map(|it| it.name).collect();
+    for file in ["alerts.yaml", "dashboard.json"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        let named: Vec<&str> = text.split(|it: char| !it.is_alphanumeric() && it != '_').filter(is_metric).collect();
+        assert!(named.len() > 10, "{file} names {} metrics", named.len());
+        for name in named {
+            let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+            assert!(known.contains(&name) || known.contains(&stem), "{file}: there is no metric {name}");
+        }
+    }
+}
+
+fn is_metric(word: &&str) -> bool {
+    ["portolan_", "kubeproxy_", "process_", "rest_client_"].iter().any(|prefix| word.starts_with(prefix))
+}
+
 fn table() -> String {
     let metrics = metrics();
     let rows: String = metrics.registry().descriptors().map(row).collect();
