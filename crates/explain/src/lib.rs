@@ -8,6 +8,7 @@ mod algorithm;
 mod conditions;
 mod difference;
 mod load;
+mod open_connections;
 mod packet;
 mod services;
 mod table;

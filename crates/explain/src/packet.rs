@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm;
 use crate::conditions::conditions;
+use crate::open_connections;
 use crate::table::Style;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +51,12 @@ pub struct PacketAnswer {
     /// How new connections of the Service are shared among its endpoints, if it or the operator asks for an algorithm.
     #[serde(default)]
     pub algorithm: Option<String>,
+    /// What happens to open connections of an endpoint that is removed: `reset` or `reset-after=30s`; absent for `keep`.
+    #[serde(default)]
+    pub connections_of_removed_endpoints: Option<String>,
+    /// Whether idle connections end when endpoints were added: `idle=60s`; absent for `off`.
+    #[serde(default)]
+    pub rebalance: Option<String>,
     /// Session affinity of the Service, in seconds.
     pub affinity_seconds: Option<u32>,
     /// How the plan decides.
@@ -96,6 +103,8 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
         explanation: explanation(fate, met.refused_by.as_deref(), service.is_some_and(|it| is_hashed(it, packet))),
         candidates: candidates(fate),
         algorithm: service.and_then(|service| algorithm::name(&service.balance)),
+        connections_of_removed_endpoints: service.and_then(|it| open_connections::removed(it.open_connections)),
+        rebalance: service.and_then(|it| open_connections::rebalance(it.open_connections)),
         affinity_seconds: service.and_then(|service| service.affinity_seconds),
         decisions: steps(&decided.steps),
         objects: steps(&met.steps),
@@ -195,6 +204,11 @@ impl PacketAnswer {
         }
         if let Some(seconds) = self.affinity_seconds.filter(|_| !self.candidates.is_empty()) {
             lines.push(format!("  a client stays with its endpoint for {seconds} s after its last new connection"));
+        }
+        if !self.candidates.is_empty() {
+            let settings =
+                open_connections::lines(self.connections_of_removed_endpoints.as_deref(), self.rebalance.as_deref());
+            lines.extend(settings.into_iter().map(|setting| format!("  open connections: {setting}")));
         }
         if let Some(disagreement) = &self.disagreement {
             lines.push(style.red(&format!("DISAGREEMENT: {disagreement}")));

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm;
 use crate::conditions::{EndpointCondition, conditions, summary};
+use crate::open_connections;
 use crate::table::{Style, table};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -32,6 +33,12 @@ pub struct ServiceRow {
     /// What is asked for, where the mode does not have it.
     #[serde(default)]
     pub algorithm_lacking: Option<String>,
+    /// What happens to open connections of an endpoint that is removed: `reset` or `reset-after=30s`; absent for `keep`.
+    #[serde(default)]
+    pub connections_of_removed_endpoints: Option<String>,
+    /// Whether idle connections end when endpoints were added: `idle=60s`; absent for `off`.
+    #[serde(default)]
+    pub rebalance: Option<String>,
     /// Endpoints that do not get what others get, and why.
     #[serde(default)]
     pub conditions: Vec<EndpointCondition>,
@@ -73,6 +80,8 @@ fn row_without_rules(service: &Service) -> ServiceRow {
         affinity_seconds: None,
         algorithm: None,
         algorithm_lacking: None,
+        connections_of_removed_endpoints: None,
+        rebalance: None,
         conditions: Vec::new(),
         conflicts: Vec::new(),
     }
@@ -95,6 +104,10 @@ fn row(plan: &Plan, service: &Service, name: &ServicePortName, families: &[&Serv
         affinity_seconds: service.affinity_seconds,
         algorithm: families.first().and_then(|port| algorithm::name(&port.balance)),
         algorithm_lacking: families.first().and_then(|port| algorithm::lacking(&port.balance)),
+        connections_of_removed_endpoints: families
+            .first()
+            .and_then(|port| open_connections::removed(port.open_connections)),
+        rebalance: families.first().and_then(|port| open_connections::rebalance(port.open_connections)),
         conditions: families.iter().flat_map(|port| conditions(plan, port)).collect(),
         conflicts: conflicts.map(|it| format!("{} belongs to {}", it.address, it.holder)).collect(),
     }
@@ -125,22 +138,35 @@ impl ServicesAnswer {
         if self.services.is_empty() {
             return "no Services\n".into();
         }
-        // A column for what no Service has would only take room.
-        let has_algorithms = self.services.iter().any(|row| row.algorithm.is_some());
-        let algorithm = |row: &ServiceRow| has_algorithms.then(|| algorithm_cell(row));
-        let rows: Vec<Vec<String>> =
-            self.services.iter().map(|row| cells(row).into_iter().chain(algorithm(row)).collect()).collect();
-        let headings = ["SERVICE", "PROTOCOL", "READY", "FRONTENDS", "POLICY", "AFFINITY", "ALGORITHM"];
-        table(&headings[..rows[0].len()], &rows, style)
+        let mut headings = vec!["SERVICE", "PROTOCOL", "READY", "FRONTENDS", "POLICY", "AFFINITY"];
+        let mut rows: Vec<Vec<String>> = self.services.iter().map(cells).collect();
+        for (heading, cell) in OPTIONAL {
+            let column: Vec<Option<String>> = self.services.iter().map(cell).collect();
+            // A column for what no Service has would only take room.
+            if column.iter().any(Option::is_some) {
+                headings.push(heading);
+                let cells = column.into_iter().map(|cell| cell.unwrap_or_else(|| "-".into()));
+                rows.iter_mut().zip(cells).for_each(|(row, cell)| row.push(cell));
+            }
+        }
+        table(&headings, &rows, style)
     }
 }
 
-fn algorithm_cell(row: &ServiceRow) -> String {
-    let used = row.algorithm.as_deref().unwrap_or("-");
-    match &row.algorithm_lacking {
+type Cell = fn(&ServiceRow) -> Option<String>;
+const OPTIONAL: [(&str, Cell); 2] = [("ALGORITHM", algorithm_cell), ("OPEN CONNECTIONS", open_connections_cell)];
+
+fn algorithm_cell(row: &ServiceRow) -> Option<String> {
+    let used = row.algorithm.as_deref()?;
+    Some(match &row.algorithm_lacking {
         Some(lacking) => format!("{used}\n(this mode lacks {lacking})"),
         None => used.into(),
-    }
+    })
+}
+
+fn open_connections_cell(row: &ServiceRow) -> Option<String> {
+    let lines = open_connections::lines(row.connections_of_removed_endpoints.as_deref(), row.rebalance.as_deref());
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn cells(row: &ServiceRow) -> Vec<String> {

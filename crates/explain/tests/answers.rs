@@ -1,13 +1,14 @@
 //! Answers as people read them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use portolan_dataplane::mode::ModeView;
 use portolan_dataplane::{ModeSettings, modes};
 use portolan_explain::{Style, difference, explain_packet, services, verify_answer};
 use portolan_model::{
-    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot,
+    Balancing, Conditions, Family, Node, Protocol, RemovedConnections, Service, ServiceKind, ServiceName, ServicePort,
+    Slice, SliceEndpoint, SlicePort, Slices, Snapshot,
 };
 use portolan_plan::{DetectLocal, Limits, Packet, Plan, PlanConfig, plan};
 
@@ -17,6 +18,10 @@ fn plan_with(endpoints: &[&str]) -> Plan {
 }
 
 fn plan_within(limits: Limits, endpoints: &[&str]) -> Plan {
+    plan_by(PlanConfig { limits, ..PlanConfig::default() }, endpoints)
+}
+
+fn plan_by(config: PlanConfig, endpoints: &[&str]) -> Plan {
     let mut web = Service::empty(ServiceName::new("default", "web"));
     web.kind = ServiceKind::LoadBalancer;
     web.cluster_ips = ["10.96.0.10".parse().expect("an address")].into();
@@ -30,7 +35,7 @@ fn plan_within(limits: Limits, endpoints: &[&str]) -> Plan {
     snapshot.services.insert(web.name.clone(), Arc::new(web));
     snapshot.services.insert(headless.name.clone(), Arc::new(headless));
     let pods = vec!["10.244.0.0/16".parse().expect("a range")];
-    let config = PlanConfig { detect_local: DetectLocal::ClusterRange(pods), limits, ..PlanConfig::default() };
+    let config = PlanConfig { detect_local: DetectLocal::ClusterRange(pods), ..config };
     plan(&snapshot, &Plan::default(), &config)
 }
 
@@ -144,6 +149,29 @@ default/web:http  tcp       1/1    ClusterIP 10.96.0.10:80            Cluster  -
                                    node port *:30080
 ";
     assert_eq!(services(&plan_with(&["10.244.1.2"])).text(Style::PLAIN), expected);
+}
+
+/// Of a Service, or of the operator for all of them.
+#[test]
+fn what_happens_to_open_connections_is_shown_where_it_is_not_the_default() {
+    let removed_connections = Some(RemovedConnections::Reset(Duration::from_secs(30)));
+    let balancing = Balancing { removed_connections, rebalance: "on".parse().ok(), ..Balancing::default() };
+    let plan = plan_by(PlanConfig { balancing, ..PlanConfig::default() }, &["10.244.1.2"]);
+    let expected = "\
+SERVICE           PROTOCOL  READY  FRONTENDS                          POLICY   AFFINITY  OPEN CONNECTIONS
+default/headless  -         -      none: headless                     Cluster  -         -
+default/web:http  tcp       1/1    ClusterIP 10.96.0.10:80            Cluster  -         removed endpoints: reset-after=30s
+                                   load-balancer IP 198.51.100.10:80                     rebalance: idle=60s
+                                   node port *:30080
+";
+    assert_eq!(services(&plan).text(Style::PLAIN), expected);
+    let row = serde_json::to_value(&services(&plan).services[1]).expect("it is JSON");
+    assert_eq!(row["connections_of_removed_endpoints"], "reset-after=30s");
+    assert_eq!(row["rebalance"], "idle=60s");
+    let text = explained(&plan, "10.244.1.4", "10.96.0.10:80");
+    assert!(text.contains("\n  open connections: removed endpoints: reset-after=30s\n"), "{text}");
+    assert!(text.contains("\n  open connections: rebalance: idle=60s\n"), "{text}");
+    assert!(!explained(&plan_with(&["10.244.1.2"]), "10.244.1.4", "10.96.0.10:80").contains("open connections"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! How the connections of a Service are balanced. Each setting is optional: what a Service leaves out has the operator's
 //! default, which is a [`Balancing`], too.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -159,6 +160,27 @@ impl FromStr for RemovedConnections {
     }
 }
 
+/// As in the annotation.
+impl fmt::Display for RemovedConnections {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => formatter.write_str("keep"),
+            Self::Reset(Duration::ZERO) => formatter.write_str("reset"),
+            Self::Reset(time) => write!(formatter, "reset-after={}", in_units(*time)),
+        }
+    }
+}
+
+/// As in the annotation.
+impl fmt::Display for Rebalance {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => formatter.write_str("off"),
+            Self::Idle(time) => write!(formatter, "idle={}", in_units(*time)),
+        }
+    }
+}
+
 impl FromStr for Rebalance {
     type Err = Malformed;
 
@@ -195,6 +217,14 @@ pub fn duration(text: &str) -> Result<Duration, Malformed> {
     let unit = unit.or((text == "0").then_some(1)).ok_or_else(malformed)?;
     let time = number.checked_mul(unit).map(Duration::from_millis).filter(|time| *time <= LONGEST);
     time.ok_or_else(malformed)
+}
+
+/// What [`duration`] reads.
+fn in_units(time: Duration) -> String {
+    match time.subsec_millis() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
+    }
 }
 
 #[cfg(test)]
