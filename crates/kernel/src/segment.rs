@@ -1,5 +1,4 @@
-//! TCP segments without data, sent for one side of a tracked connection to the other. Connection tracking translates them as
-//! all packets of the connection.
+//! TCP segments without data, sent for one side of a tracked connection to the other.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -28,6 +27,10 @@ impl Segment {
     }
 }
 
+/// The priority of packets that a [`SegmentSender`] sends. Rules recognize them by it; routing does not regard it. The lowest
+/// byte selects the queue that packets without a priority have.
+pub const PRIORITY: u32 = 0x506f_7200;
+
 /// A raw socket, which needs `CAP_NET_RAW`.
 pub struct SegmentSender {
     descriptor: OwnedFd,
@@ -45,7 +48,17 @@ impl SegmentSender {
             return Err(Error::last("opening a raw socket"));
         }
         // SAFETY: the descriptor is open and belongs to nothing else.
-        Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) }, family })
+        let sender = Self { descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) }, family };
+        sender.set_priority()?;
+        Ok(sender)
+    }
+
+    fn set_priority(&self) -> Result<()> {
+        let descriptor = self.descriptor.as_raw_fd();
+        let (pointer, length) = (std::ptr::from_ref(&PRIORITY).cast(), size_of::<u32>() as libc::socklen_t);
+        // SAFETY: the pointer and the length describe a live value that the kernel only reads.
+        let status = unsafe { libc::setsockopt(descriptor, libc::SOL_SOCKET, libc::SO_PRIORITY, pointer, length) };
+        if status < 0 { Err(Error::last("setting the priority of a raw socket")) } else { Ok(()) }
     }
 
     /// Both addresses are of the socket's family.

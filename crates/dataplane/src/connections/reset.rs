@@ -97,13 +97,14 @@ impl Resetter {
         Ok(unanswered.len() + flows.len())
     }
 
-    /// Each side gets a segment as from the other, which connection tracking translates. The numbers are not those of the
-    /// connection: the peer's answer has them.
+    /// Each side gets a segment as from the other. The client's is translated as any reply. The endpoint's is sent with the
+    /// addresses that the endpoint sees: IPVS drops a SYN to the frontend of a connection whose endpoint is gone. The
+    /// numbers are not those of the connection: the peer's answer has them.
     fn provoke(&self, TcpFlow { flow, id, .. }: &TcpFlow) {
         let Some(sender) = &self.senders[flow.family() as usize] else { return };
         let number = u32::from_ne_bytes(id.0);
         let to_client = sender.send(Segment::SynAck, flow.reply_source, flow.reply_destination, number);
-        let to_server = sender.send(Segment::Syn, flow.original_source, flow.original_destination, !number);
+        let to_server = sender.send(Segment::Syn, flow.reply_destination, flow.reply_source, !number);
         for error in [to_client, to_server].into_iter().filter_map(Result::err) {
             tracing::debug!("{error}; the connection is reset with its next packet");
         }

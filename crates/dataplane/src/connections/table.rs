@@ -10,6 +10,7 @@ use portolan_kernel::nftables::{
     Batch, ChainKind, ConntrackKey, DynsetOperation, Element, ElementData, Expression, Hook, HookPoint, MetaKey,
     Nftables as Handle, Operator, PayloadBase, Register, SetSpec, TimedElement,
 };
+use portolan_kernel::segment::PRIORITY;
 use portolan_model::Family;
 
 use crate::Error;
@@ -17,12 +18,15 @@ use crate::place::{Connections, Found, Outcome, Owned, Place, RemovalError, Repo
 
 pub const TABLE: &str = "portolan-resets";
 const SET: &str = "connections";
+/// Before connection tracking.
+const RAW: i32 = -300;
 /// After connection tracking, and before any translation.
 const EARLY: i32 = -150;
 /// When the endpoint of a new connection is known.
 const LATE: i32 = -50;
 type Rule = fn(Family) -> Vec<Expression>;
-const CHAINS: [(&str, HookPoint, i32, Rule); 4] = [
+const CHAINS: [(&str, HookPoint, i32, Rule); 5] = [
+    ("provoke-output", HookPoint::Output, RAW, untracked_rule),
     ("reset-prerouting", HookPoint::Prerouting, EARLY, reset_rule),
     ("reset-output", HookPoint::Output, EARLY, reset_rule),
     ("forget-prerouting", HookPoint::Prerouting, LATE, forget_rule),
@@ -118,6 +122,18 @@ fn forget_rule(family: Family) -> Vec<Expression> {
         timeout_milliseconds: None,
         counts: false,
     });
+    rule
+}
+
+/// The SYN that provokes an endpoint has the addresses that the endpoint sees, which connection tracking knows for replies alone:
+/// it would take the SYN for a new connection and change its port.
+fn untracked_rule(_: Family) -> Vec<Expression> {
+    let mut rule = of_tcp();
+    rule.push(Expression::Meta { key: MetaKey::Priority, destination: Register(0) });
+    let value = PRIORITY.to_ne_bytes().to_vec();
+    rule.push(Expression::Compare { source: Register(0), operator: Operator::Equal, value });
+    rule.extend(masked(TCP_FLAGS, SYN | ACK, Operator::Equal, SYN));
+    rule.push(Expression::Unknown { name: "notrack".to_owned() });
     rule
 }
 

@@ -79,6 +79,8 @@ pub(super) fn meta(branch: &Branch, site: &Site<'_>, key: MetaKey) -> Loaded {
     let family = Family::of(branch.packet.destination);
     Loaded::Bytes(match key {
         MetaKey::Mark => branch.mark.to_ne_bytes().to_vec(),
+        // What a packet without a type of service has.
+        MetaKey::Priority => 0_u32.to_ne_bytes().to_vec(),
         MetaKey::L4Protocol => vec![branch.packet.protocol.number()],
         MetaKey::NetworkProtocol => vec![if family == Family::V4 { NFPROTO_IP } else { NFPROTO_IP6 }],
         MetaKey::EtherType => (if family == Family::V4 { ETHER_IP } else { ETHER_IP6 }).to_be_bytes().to_vec(),

@@ -191,6 +191,7 @@ fn meta(key: MetaKey) -> (&'static str, Kind) {
     match key {
         MetaKey::EtherType => ("meta protocol", Kind::Bytes),
         MetaKey::NetworkProtocol => ("meta nfproto", Kind::Version),
+        MetaKey::Priority => ("meta priority", Kind::Bytes),
         MetaKey::Mark => ("meta mark", Kind::Bytes),
         MetaKey::L4Protocol => ("meta l4proto", Kind::Protocol),
         MetaKey::InputInterface => ("iif", Kind::Bytes),

@@ -160,6 +160,8 @@ pub enum MetaKey {
     EtherType,
     /// The IP version, as an `NFPROTO_` number in a byte.
     NetworkProtocol,
+    /// Of the socket that sends, or of the type of service.
+    Priority,
     Mark,
     L4Protocol,
     InputInterface,
@@ -242,7 +244,7 @@ numbered! {
     Numbers { InTurn = 0, Random = 1 }
     PayloadBase { Network = 1, Transport = 2 }
     MetaKey {
-        EtherType = 1, Mark = 3, NetworkProtocol = 15, L4Protocol = 16,
+        EtherType = 1, Priority = 2, Mark = 3, NetworkProtocol = 15, L4Protocol = 16,
         InputInterface = 4, InputInterfaceName = 6, OutputInterface = 5, OutputInterfaceName = 7,
     }
     ConntrackKey {

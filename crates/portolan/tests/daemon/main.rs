@@ -3,6 +3,7 @@
 
 mod affinity;
 mod balancing;
+mod both_sides;
 mod changes;
 mod churn;
 mod commands;

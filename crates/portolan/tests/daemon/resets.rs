@@ -1,104 +1,23 @@
 //! Open connections that end with a reset of both sides: those of removed endpoints.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
 use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow};
 use portolan_model::Family;
 use portolan_testkit::Protocol;
 
+use crate::both_sides::{A_WHILE, Pair, RESET, SOON, annotated, check_both_sides, outcome, started};
 use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
 
-const RESET: &str = "portolan.dev/connections-of-removed-endpoints: reset";
-/// Far longer than a reset takes, and far shorter than TCP takes to give up.
-const SOON: Duration = Duration::from_secs(10);
-/// How long a connection is observed that must stay.
-const A_WHILE: Duration = Duration::from_secs(2);
-
-fn annotated(annotation: &str, manifest: &str) -> String {
-    manifest.replacen("metadata: {", &format!("metadata: {{annotations: {{{annotation}}}, "), 1)
-}
-
-/// Both ends of a connection through the Service, which carries a byte in each direction.
-struct Pair {
-    client: TcpStream,
-    server: TcpStream,
-}
-
-impl Pair {
-    fn open(node: &Node, from: &str, to: &str, pod: &str, endpoint: &str) -> Self {
-        let endpoint: SocketAddr = endpoint.parse().unwrap();
-        let listener = node.lab.host(pod).run(|| TcpListener::bind(endpoint)).unwrap();
-        let to: SocketAddr = to.parse().unwrap();
-        let mut client = node.lab.host(from).run(|| TcpStream::connect_timeout(&to, SOON)).unwrap();
-        let mut server = listener.accept().unwrap().0;
-        client.write_all(b"?").unwrap();
-        server.read_exact(&mut [0]).unwrap();
-        server.write_all(b"!").unwrap();
-        client.read_exact(&mut [0]).unwrap();
-        Self { client, server }
-    }
-
-    fn assert_reset(&self, what: &str) {
-        assert_eq!(outcome(&self.client, SOON), Err(ErrorKind::ConnectionReset), "{what}: the client");
-        assert_eq!(outcome(&self.server, SOON), Err(ErrorKind::ConnectionReset), "{what}: the server");
-    }
-
-    fn assert_open(&mut self, what: &str) {
-        assert_eq!(outcome(&self.client, A_WHILE), Err(ErrorKind::WouldBlock), "{what}");
-        self.client.write_all(b"?").unwrap();
-        self.server.set_read_timeout(Some(SOON)).unwrap();
-        self.server.read_exact(&mut [0]).unwrap();
-    }
-}
-
-fn outcome(mut stream: &TcpStream, within: Duration) -> Result<usize, ErrorKind> {
-    stream.set_read_timeout(Some(within)).unwrap();
-    loop {
-        // Signals of other tests in this process interrupt a read with a timeout.
-        match stream.read(&mut [0]).map_err(|error| error.kind()) {
-            Err(ErrorKind::Interrupted) => {}
-            outcome => return outcome,
-        }
-    }
-}
-
-fn all_modes() -> impl Iterator<Item = &'static dyn Mode> {
-    modes::ALL.iter().copied().filter(|mode| mode.missing().is_none())
-}
-
-fn started(mode: &dyn Mode, manifest: &str) -> Node {
-    let mut node = Node::new();
-    node.write("web.yaml", manifest);
-    let ranges = "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112";
-    node.start_with(&[&format!("--proxy-mode={}", mode.name()), ranges]);
-    node
-}
-
-/// From a pod, from the node, and from outside through a node port, where the endpoint sees the node's address.
 #[test]
 fn connections_of_a_removed_endpoint_are_reset_on_both_sides_in_every_mode() {
-    for mode in all_modes() {
-        let with = |endpoints: &[&str]| {
-            annotated(
-                RESET,
-                &service("web", WEB_IP, "type: NodePort", endpoints)
-                    .replace("{port: 80,", "{port: 80, nodePort: 30080,"),
-            )
-        };
-        let node = started(mode, &with(&["10.244.1.2"]));
-        let open = |from, to| Pair::open(&node, from, to, "pod-a1", "10.244.1.2:8080");
-        let pairs = [open("pod-a3", WEB), open("node-a", WEB), open("client", "192.168.50.1:30080")];
-        node.write("web.yaml", &with(&["10.244.2.2"]));
-        for (pair, from) in pairs.iter().zip(["a pod", "the node", "outside"]) {
-            pair.assert_reset(&format!("{} mode, from {from}", mode.name()));
-        }
-    }
+    let all = modes::ALL.iter().copied().filter(|mode| mode.missing().is_none());
+    all.for_each(check_both_sides);
 }
 
 #[test]

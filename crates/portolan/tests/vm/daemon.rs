@@ -6,6 +6,7 @@ use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
 use portolan_testkit::{LongConnection, Protocol, Stream};
 
+use crate::both_sides::check_both_sides;
 use crate::drift::{Damage, longest_repair};
 use crate::hanging::check_that_it_is_quarantined;
 use crate::lab;
@@ -46,6 +47,13 @@ fn an_endpoint_that_hangs_gets_no_new_connections() {
     let _alone = lab();
     let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
     of_vm.for_each(check_that_it_is_quarantined);
+}
+
+#[test]
+fn connections_of_a_removed_endpoint_are_reset_on_both_sides() {
+    let _alone = lab();
+    let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
+    of_vm.for_each(check_both_sides);
 }
 
 #[test]

@@ -5,6 +5,9 @@
 
 #[path = "../scenarios/bench.rs"]
 mod bench;
+#[path = "../daemon/both_sides.rs"]
+#[expect(dead_code, reason = "the tests of the daemon on the host use more")]
+mod both_sides;
 mod cost;
 mod daemon;
 mod draining;
