@@ -104,11 +104,11 @@ impl Due {
         self.endpoints.is_empty()
     }
 
-    /// Resets connections that the relay carries, up to so many. Returns how many.
-    pub(super) fn reset_carried(&self, listeners: &Listeners, most: usize) -> Result<usize, Error> {
+    /// Resets connections that relays carry, up to so many. Returns how many.
+    pub(super) fn reset_carried(&self, listeners: &[Arc<Listeners>], most: usize) -> Result<usize, Error> {
         let mut count = 0;
         for (endpoint, plans) in &self.endpoints {
-            for before in plans {
+            for (before, listeners) in plans.iter().flat_map(|before| listeners.iter().map(move |it| (before, it))) {
                 count += listeners.reset(&before.key, *endpoint, Duration::ZERO, most - count)?;
             }
         }

@@ -65,6 +65,8 @@ struct Notes {
     plan: Plan,
     /// In a mode whose daemon carries connections.
     listeners: Option<Arc<Listeners>>,
+    /// Of earlier modes, while they carry connections.
+    retired: Vec<Arc<Listeners>>,
     removed: Removed,
     rebalancer: Rebalancer,
     is_ended: bool,
@@ -84,9 +86,15 @@ impl ConnectionWorker {
     }
 
     /// The plan is in force.
-    pub fn follow(&self, synced: &SyncReport, plan: &Plan, listeners: Option<Arc<Listeners>>) {
+    pub fn follow(
+        &self,
+        synced: &SyncReport,
+        plan: &Plan,
+        listeners: Option<Arc<Listeners>>,
+        retired: &[Arc<Listeners>],
+    ) {
         let (mut notes, now) = (self.shared.lock(), self.start.elapsed());
-        (notes.plan, notes.listeners) = (plan.clone(), listeners);
+        (notes.plan, notes.listeners, notes.retired) = (plan.clone(), listeners, retired.to_vec());
         let has_removed = notes.removed.follow(&synced.changes, now);
         notes.rebalancer.follow(&synced.changes, now);
         if has_removed || !notes.rebalancer.is_idle() {
@@ -207,12 +215,13 @@ impl Worker {
     fn find_removed(&mut self, resetter: &mut Resetter, now: Duration) -> Result<(), Error> {
         let (due, plan, listeners) = {
             let mut notes = self.shared.lock();
-            (notes.removed.due(now), notes.plan.clone(), notes.listeners.clone())
+            let listeners: Vec<_> = notes.listeners.iter().chain(&notes.retired).cloned().collect();
+            (notes.removed.due(now), notes.plan.clone(), listeners)
         };
         if due.is_empty() {
             return Ok(());
         }
-        let carried = listeners.map_or(Ok(0), |listeners| due.reset_carried(&listeners, MOST_CARRIED));
+        let carried = due.reset_carried(&listeners, MOST_CARRIED);
         let found = connections_of(resetter, &due, &plan);
         let is_all =
             matches!((&found, &carried), (Ok(flows), Ok(count)) if flows.len() < MOST_FOUND && *count < MOST_CARRIED);

@@ -51,6 +51,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Listeners of earlier modes that carry connections.
+    pub(super) fn retired(&self) -> &[Arc<Listeners>] {
+        &self.retired
+    }
+
     /// Connections that this process carries, for this mode and for earlier ones.
     pub(super) fn carried(&self) -> usize {
         let current = self.mode.listeners();

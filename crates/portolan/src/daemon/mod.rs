@@ -325,7 +325,7 @@ impl Daemon {
         let report = outcome?;
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
-        self.connections.follow(&report, &self.plan, self.engine.mode.listeners());
+        self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
         self.publish_names();

@@ -13,6 +13,7 @@ use portolan_testkit::Protocol;
 use crate::both_sides::{A_WHILE, Pair, RESET, SOON, annotated, check_both_sides, outcome, started};
 use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
+use crate::switching::{switch, write_mode};
 
 #[test]
 fn connections_of_a_removed_endpoint_are_reset_on_both_sides_in_every_mode() {
@@ -181,4 +182,21 @@ fn without_the_capability_a_connection_is_reset_with_its_next_packet() {
     pair.client.write_all(b"?").unwrap();
     assert_eq!(outcome(&pair.client, SOON), Err(ErrorKind::ConnectionReset));
     assert_eq!(node.log().matches("needs the capability CAP_NET_RAW").count(), 2, "once for each family");
+}
+
+/// The relay of a mode that was left carries its connections until they end.
+#[test]
+fn connections_of_an_earlier_mode_are_reset() {
+    let with = |address: &str| annotated(RESET, &web(WEB_IP, &[address]));
+    let relayed = modes::ALL.iter().copied().find(|mode| mode.limits().relayed).expect("there is such a mode");
+    let mut node = Node::new();
+    node.write("web.yaml", &with("10.244.1.2"));
+    write_mode(&node, relayed, "");
+    let file = node.path("config.conf").display().to_string();
+    node.start_with(&["--config", &file]);
+    let mut pair = Pair::open(&node, "pod-a3", WEB, "pod-a1", "10.244.1.2:8080");
+    switch(&node, modes::default(), "");
+    pair.assert_open("a change of the mode keeps connections");
+    node.write("web.yaml", &with("10.244.2.2"));
+    pair.assert_reset("the endpoint is gone");
 }
