@@ -9,7 +9,7 @@ use std::time::Duration;
 use portolan_model::{Balancing, Observed, OrdMap, ServiceName, Slices, Snapshot, note_changed};
 
 use crate::evidence::Memory;
-use crate::sighting::Sighting;
+use crate::sighting::{Sighting, Watch};
 use crate::silence::Change;
 use crate::tracked::{Tracked, Wanted};
 
@@ -74,9 +74,10 @@ impl Balancer {
 
     fn wanted(&self, name: &ServiceName) -> Option<Wanted> {
         let service = self.facts.services.get(name)?;
+        let is_sticky = service.affinity_seconds.is_some();
         match &service.balancing {
-            Some(balancing) => Wanted::by(&balancing.or(&self.defaults), self.counts_load),
-            None => Wanted::by(&self.defaults, self.counts_load),
+            Some(balancing) => Wanted::by(&balancing.or(&self.defaults), is_sticky, self.counts_load),
+            None => Wanted::by(&self.defaults, is_sticky, self.counts_load),
         }
     }
 
@@ -87,9 +88,11 @@ impl Balancer {
         self.watched = (!watched.is_empty()).then(|| Arc::new(watched));
     }
 
-    /// The endpoints whose connections are to be looked at, if there are any.
-    pub fn watched(&self) -> Option<&Arc<HashSet<SocketAddr>>> {
-        self.watched.as_ref()
+    /// What the next walk of the connection table looks for, if there is anything.
+    pub fn watched(&self) -> Option<Watch> {
+        let endpoints = self.watched.clone()?;
+        let Memory { unserved, answered, .. } = &self.memory;
+        Some(Watch { endpoints, unserved: unserved.clone(), answered: answered.clone() })
     }
 
     /// Endpoints that do not answer.

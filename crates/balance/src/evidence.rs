@@ -2,13 +2,16 @@
 //!
 //! A connection counts against an endpoint if the endpoint left it without an answer for a while and has answered no other
 //! since, and if its client has completed a handshake with another endpoint of the same Service: a client that is cut off by
-//! a network policy, and one that forges its address, never has.
+//! a network policy, and one that forges its address, never has. With session affinity, a handshake with the endpoint itself
+//! counts.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sighting::{Pair, Sighting};
+use crate::answered::{Answered, Pair};
+use crate::sighting::Sighting;
 use crate::silence::Evidence;
 
 /// A SYN is repeated after a second. An endpoint in the cluster answers within milliseconds.
@@ -18,9 +21,13 @@ const PATIENCE: Duration = Duration::from_millis(900);
 pub(crate) struct Memory {
     /// When a connection without an answer was seen first.
     waiting: HashMap<SocketAddr, HashMap<SocketAddr, Duration>>,
-    answered: HashSet<Pair>,
+    /// In the last walk.
+    pub(crate) answered: Arc<Answered>,
     last_answers: HashMap<SocketAddr, Duration>,
     refused: HashMap<SocketAddr, Vec<Refusal>>,
+    /// Clients that an endpoint has not answered, or refused.
+    pub(crate) unserved: Arc<HashSet<IpAddr>>,
+    /// Endpoints that have served such a client.
     credible: HashMap<IpAddr, Vec<SocketAddr>>,
 }
 
@@ -34,33 +41,45 @@ struct Refusal {
 
 /// How long a refusal counts.
 const REFUSALS_LAST: Duration = Duration::from_secs(10);
+/// Refusals by one endpoint beyond this are not needed.
+const MOST_REFUSALS: usize = 1_000;
 
 impl Memory {
     pub(crate) fn note(&mut self, sighting: Sighting, now: Duration) {
         self.note_waiting(sighting.waiting, now);
-        for pair in sighting.answered.difference(&self.answered) {
-            self.last_answers.insert(pair.1, now);
+        for endpoint in sighting.answering {
+            self.last_answers.insert(endpoint, now);
         }
-        self.answered = sighting.answered;
+        self.answered = Arc::new(sighting.answered);
         self.note_refused(sighting.refused, now);
+        self.unserved = Arc::new(self.unserved());
         self.credible.clear();
         for (client, endpoint) in sighting.credible {
             self.credible.entry(client).or_default().push(endpoint);
         }
     }
 
-    fn note_waiting(&mut self, waiting: HashSet<Pair>, now: Duration) {
+    fn note_waiting(&mut self, waiting: HashMap<SocketAddr, HashSet<SocketAddr>>, now: Duration) {
         let before = std::mem::take(&mut self.waiting);
-        for (client, endpoint) in waiting {
-            let first = before.get(&endpoint).and_then(|clients| clients.get(&client)).copied().unwrap_or(now);
-            self.waiting.entry(endpoint).or_default().insert(client, first);
+        for (endpoint, clients) in waiting {
+            let before = before.get(&endpoint);
+            let first = |client: &SocketAddr| before.and_then(|clients| clients.get(client)).copied().unwrap_or(now);
+            let clients = clients.into_iter().map(|client| (client, first(&client))).collect();
+            self.waiting.insert(endpoint, clients);
         }
+    }
+
+    fn unserved(&self) -> HashSet<IpAddr> {
+        let waiting = self.waiting.values().flat_map(|clients| clients.keys().map(SocketAddr::ip));
+        waiting.chain(self.refused.values().flatten().map(|refusal| refusal.client)).collect()
     }
 
     fn note_refused(&mut self, refused: Vec<(Pair, bool)>, now: Duration) {
         for ((client, endpoint), is_certain) in refused {
-            let refusal = Refusal { client: client.ip(), time: now, is_certain };
-            self.refused.entry(endpoint).or_default().push(refusal);
+            let refusals = self.refused.entry(endpoint).or_default();
+            if refusals.len() < MOST_REFUSALS {
+                refusals.push(Refusal { client: client.ip(), time: now, is_certain });
+            }
         }
         self.refused.retain(|_, refusals| {
             refusals.retain(|refusal| now.saturating_sub(refusal.time) < REFUSALS_LAST);
@@ -73,13 +92,13 @@ impl Memory {
         self.last_answers.retain(|endpoint, _| is_watched(endpoint));
     }
 
-    /// About an endpoint, since a time. `is_sibling` is whether an endpoint belongs to the same Service.
+    /// About an endpoint, since a time. `vouches` is whether a client counts that an endpoint has served.
     pub(crate) fn about(
         &self,
         endpoint: SocketAddr,
         since: Duration,
         now: Duration,
-        is_sibling: impl Fn(&SocketAddr) -> bool,
+        vouches: impl Fn(&SocketAddr) -> bool,
         is_inside: impl Fn(IpAddr) -> bool,
     ) -> Evidence {
         let last_answer = self.last_answers.get(&endpoint).copied().filter(|time| *time > since);
@@ -93,7 +112,7 @@ impl Memory {
         let clients = waiting.map(|(client, _)| client.ip()).chain(refused.map(|refusal| refusal.client));
         let mut parties = HashSet::new();
         let mut evidence = Evidence { has_answered: last_answer.is_some(), is_pending, ..Evidence::default() };
-        for client in clients.filter(|client| self.is_credible(*client, endpoint, &is_sibling)) {
+        for client in clients.filter(|client| self.is_credible(*client, &vouches)) {
             evidence.unanswered += 1;
             evidence.is_from_inside |= is_inside(client);
             parties.insert(party(client));
@@ -102,9 +121,8 @@ impl Memory {
         evidence
     }
 
-    fn is_credible(&self, client: IpAddr, endpoint: SocketAddr, is_sibling: impl Fn(&SocketAddr) -> bool) -> bool {
-        let served_by = self.credible.get(&client).into_iter().flatten();
-        served_by.filter(|other| **other != endpoint).any(is_sibling)
+    fn is_credible(&self, client: IpAddr, vouches: impl Fn(&SocketAddr) -> bool) -> bool {
+        self.credible.get(&client).into_iter().flatten().any(vouches)
     }
 }
 

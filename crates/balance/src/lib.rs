@@ -6,6 +6,7 @@
 //! daemon, and connections as a [`Sighting`] of the connection table.
 #![forbid(unsafe_code)]
 
+mod answered;
 mod balancer;
 mod evidence;
 mod load;
@@ -15,4 +16,4 @@ mod tracked;
 mod warming;
 
 pub use balancer::{Balancer, Verdict};
-pub use sighting::{Seen, Sighting, Stage};
+pub use sighting::{Seen, Sighting, Stage, Watch};

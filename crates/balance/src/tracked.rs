@@ -16,15 +16,18 @@ pub(crate) struct Wanted {
     slow_start: Duration,
     pub(crate) quarantine: bool,
     pub(crate) load: bool,
+    /// Whether a client keeps its endpoint.
+    is_sticky: bool,
 }
 
 impl Wanted {
     /// `None` if that is nothing.
-    pub(crate) fn by(balancing: &Balancing, counts_load: bool) -> Option<Self> {
+    pub(crate) fn by(balancing: &Balancing, is_sticky: bool, counts_load: bool) -> Option<Self> {
         let wanted = Self {
             slow_start: balancing.slow_start.unwrap_or_default(),
             quarantine: balancing.quarantine.unwrap_or_default(),
             load: counts_load && balancing.algorithm == Some(Algorithm::LeastConnections),
+            is_sticky,
         };
         (!wanted.slow_start.is_zero() || wanted.quarantine || wanted.load).then_some(wanted)
     }
@@ -91,8 +94,10 @@ impl Tracked {
         let mut changes = Vec::new();
         for address in self.addresses().collect::<Vec<_>>() {
             let Some(silence) = self.endpoints.get(&address).map(|endpoint| endpoint.silence) else { continue };
-            let is_sibling = |other: &SocketAddr| self.endpoints.contains_key(other);
-            let evidence = memory.about(address, silence.since(), now, is_sibling, &is_inside);
+            // A client with session affinity has no other endpoint.
+            let vouches =
+                |other: &SocketAddr| self.endpoints.contains_key(other) && (*other != address || self.wanted.is_sticky);
+            let evidence = memory.about(address, silence.since(), now, vouches, &is_inside);
             let endpoint = self.endpoints.get_mut(&address).filter(|_| self.wanted.quarantine);
             changes.extend(endpoint.and_then(|it| it.silence.note(evidence, now)).map(|change| (address, change)));
         }
@@ -118,7 +123,7 @@ impl Tracked {
     }
 
     fn observation(&self, endpoint: &Endpoint, now: Duration) -> Observation {
-        let Wanted { slow_start, quarantine, load } = self.wanted;
+        let Wanted { slow_start, quarantine, load, .. } = self.wanted;
         let ready_for = endpoint.ready_since.map(|since| now.saturating_sub(since));
         let warming = ready_for.map_or(Observation::WHOLE, |time| warming::warmth(time, slow_start));
         let trial = if quarantine { endpoint.silence.warmth(now) } else { Observation::WHOLE };

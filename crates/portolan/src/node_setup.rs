@@ -120,7 +120,8 @@ impl Machine {
 
     pub fn protect_from_out_of_memory(&self, score: i64) -> Vec<String> {
         let sysctl = Sysctl { file: "proc/self/oom_score_adj".into(), value: score, is_least: false };
-        let with_advice = |error| format!("{error:#}; it needs CAP_SYS_RESOURCE, and the kubelet or a unit can set it, too");
+        let with_advice =
+            |error| format!("{error:#}; it needs CAP_SYS_RESOURCE, and the kubelet or a unit can set it, too");
         self.set(&sysctl).err().map(with_advice).into_iter().collect()
     }
 

@@ -79,7 +79,7 @@ impl Story {
 
     /// Walks the connection table, and passes a second.
     fn see(&mut self, flows: &[Seen]) {
-        let mut sighting = Sighting::of(self.balancer.watched().expect("a Service wants it").clone());
+        let mut sighting = Sighting::of(self.balancer.watched().expect("a Service wants it"));
         flows.iter().for_each(|flow| sighting.note(*flow));
         let is_inside = |client: IpAddr| client == IpAddr::from(INSIDE);
         self.verdicts.extend(self.balancer.note(sighting, self.now, is_inside));
@@ -177,12 +177,88 @@ fn clients_cannot_have_an_endpoint_quarantined() {
         |story| story.connect([10, 244, 1, 77], 1, Stage::Waiting, 1000),
     ];
     for (number, flows) in stories.iter().enumerate() {
-        let mut story = Story::of(&facts(quarantine(), &[1, 2, 3]));
-        let served = story.connect(outside, 2, Stage::Established, 1);
-        let flows = [served, flows(&mut story)].concat();
-        (0..10).for_each(|_| story.see(&flows));
-        assert!(!story.is_quarantined(1), "story {number}");
+        // With session affinity, its own endpoint is the one that has served a client.
+        for (affinity, served_by) in [(None, 2), (Some(10_800), 2), (Some(10_800), 1)] {
+            let mut story = Story::of(&with_affinity(affinity));
+            let served = story.connect(outside, served_by, Stage::Established, 1);
+            let flows = [served, flows(&mut story)].concat();
+            (0..10).for_each(|_| story.see(&flows));
+            assert!(!story.is_quarantined(1), "story {number}, affinity {affinity:?}");
+        }
     }
+}
+
+/// Clients outside and inside that have connections, and whose new ones are lost on the way: the endpoint answers others.
+#[test]
+fn clients_with_session_affinity_cannot_have_an_endpoint_quarantined_that_answers_others() {
+    let mut story = Story::of(&with_affinity(Some(10_800)));
+    let clients = [[192, 0, 2, 1], [192, 0, 2, 2], [198, 51, 100, 1], INSIDE];
+    let mut flows: Vec<Seen> = Vec::new();
+    clients.iter().for_each(|client| flows.extend(story.connect(*client, 1, Stage::Established, 1)));
+    story.see(&flows);
+    clients.iter().for_each(|client| flows.extend(story.connect(*client, 1, Stage::Waiting, 100)));
+    for _ in 0..10 {
+        flows.extend(story.connect([10, 244, 1, 9], 1, Stage::Answered, 1));
+        story.see(&flows);
+        assert!(!story.is_quarantined(1));
+    }
+}
+
+/// Three endpoints with quarantine.
+fn with_affinity(seconds: Option<u32>) -> Snapshot {
+    let mut snapshot = facts(quarantine(), &[1, 2, 3]);
+    let mut service = (**snapshot.services.get(&name()).expect("there is a Service")).clone();
+    service.affinity_seconds = seconds;
+    snapshot.services.insert(name(), Arc::new(service));
+    snapshot
+}
+
+/// A client with session affinity has connections to no other endpoint.
+#[test]
+fn clients_of_an_endpoint_that_hangs_count_with_session_affinity() {
+    for affinity in [None, Some(10_800)] {
+        let mut story = Story::of(&with_affinity(affinity));
+        let mut flows = story.connect(INSIDE, 1, Stage::Closing, 1);
+        story.see(&flows);
+        flows.extend(story.connect(INSIDE, 1, Stage::Waiting, 3));
+        (0..3).for_each(|_| story.see(&flows));
+        assert_eq!(story.is_quarantined(1), affinity.is_some());
+    }
+}
+
+/// A value of /proc/self/status, in bytes.
+#[expect(clippy::disallowed_methods, reason = "the test reads files, the library does not")]
+fn memory(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("it is listed");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
+}
+
+/// Half of the connections wait for an answer, and half are established, each of another client. Without bounds they take
+/// 120 MB.
+#[test]
+fn a_flood_of_connections_costs_bounded_memory() {
+    const MOST: usize = 24 << 20;
+    let mut story = Story::of(&facts(quarantine(), &[1, 2, 3]));
+    let served = story.connect(INSIDE, 2, Stage::Established, 1);
+    let waiting = story.connect(INSIDE, 3, Stage::Waiting, 3);
+    story.see(&served);
+    let before = memory("VmRSS:");
+    for _ in 0..2 {
+        let mut sighting = Sighting::of(story.balancer.watched().expect("a Service wants it"));
+        served.iter().chain(&waiting).for_each(|flow| sighting.note(*flow));
+        for number in 0..400_000_u32 {
+            let stage = if number % 2 == 0 { Stage::Waiting } else { Stage::Established };
+            let client = (std::net::Ipv4Addr::from(0x0b00_0000 + number), 1000).into();
+            sighting.note(Seen { client, endpoint: socket(1 + (number / 2 % 2) as u8), stage });
+        }
+        story.balancer.note(sighting, story.now, |client| client == IpAddr::from(INSIDE));
+        story.pass(seconds(1));
+    }
+    let grown = memory("VmHWM:").saturating_sub(before);
+    println!("grown by {grown} bytes");
+    assert!(grown < MOST, "{grown} bytes");
+    assert!(story.is_quarantined(3), "a flood to others hides nothing");
 }
 
 #[test]
@@ -206,10 +282,13 @@ fn an_endpoint_that_refuses_is_quarantined() {
         let mut story = Story::of(&facts(quarantine(), &[1, 2, 3]));
         let served = story.connect(client, 2, Stage::Established, 1);
         story.see(&served);
-        let mut sighting = Sighting::of(story.balancer.watched().expect("a Service wants it").clone());
+        let mut sighting = Sighting::of(story.balancer.watched().expect("a Service wants it"));
         served.iter().for_each(|flow| sighting.note(*flow));
         (0..5).for_each(|port| sighting.note_refused((client, port).into(), socket(1), is_certain));
         story.balancer.note(sighting, story.now, |client| client == IpAddr::from(INSIDE));
+        // The next walk finds out who serves the client.
+        story.pass(seconds(1));
+        story.see(&served);
         assert_eq!(story.is_quarantined(1), is_quarantined, "{client:?}, certain: {is_certain}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use portolan_balance::{Balancer, Seen, Sighting, Stage, Verdict};
+use portolan_balance::{Balancer, Seen, Sighting, Stage, Verdict, Watch};
 use portolan_kernel::conntrack::{Conntrack, Refusals, Refused, TcpFlow, TcpState};
 use portolan_model::{Balancing, Family, Snapshot};
 
@@ -54,6 +54,7 @@ impl Balance {
     pub(super) fn note(&mut self, sighting: Sighting, is_inside: impl Fn(IpAddr) -> bool) -> (Vec<Verdict>, bool) {
         let before = self.balancer.observed().clone();
         let verdicts = self.balancer.note(sighting, self.start.elapsed(), is_inside);
+        self.watched.set(self.balancer.watched());
         self.watched.set_silent(self.balancer.silent());
         (verdicts, !before.ptr_eq(self.balancer.observed()))
     }
@@ -67,15 +68,15 @@ impl Balance {
 /// The endpoints whose connections are looked at. The thread sleeps while there are none.
 #[derive(Default)]
 struct Watched {
-    endpoints: Mutex<Option<Arc<HashSet<SocketAddr>>>>,
+    watch: Mutex<Option<Watch>>,
     changed: Condvar,
     /// Those that do not answer.
     silent: Mutex<HashSet<SocketAddr>>,
 }
 
 impl Watched {
-    fn set(&self, endpoints: Option<&Arc<HashSet<SocketAddr>>>) {
-        *self.endpoints.lock().expect("no thread panics with it") = endpoints.cloned();
+    fn set(&self, watch: Option<Watch>) {
+        *self.watch.lock().expect("no thread panics with it") = watch;
         self.changed.notify_all();
     }
 
@@ -87,9 +88,9 @@ impl Watched {
         self.silent.lock().expect("no thread panics with it").clone()
     }
 
-    fn wait(&self) -> Arc<HashSet<SocketAddr>> {
-        let guard = self.endpoints.lock().expect("no thread panics with it");
-        let guard = self.changed.wait_while(guard, |endpoints| endpoints.is_none());
+    fn wait(&self) -> Watch {
+        let guard = self.watch.lock().expect("no thread panics with it");
+        let guard = self.changed.wait_while(guard, |watch| watch.is_none());
         guard.expect("no thread panics with it").clone().unwrap_or_default()
     }
 }
@@ -98,8 +99,8 @@ fn walk_again_and_again(watched: Arc<Watched>, events: SyncSender<Event>) -> any
     let mut table = Table { conntrack: Conntrack::open()?, refusals: Refusals::open()? };
     let mut has_failed = false;
     events::spawn("connections", move || {
-        let endpoints = watched.wait();
-        let looked = table.forget_waiting(&watched.silent()).and_then(|()| table.look_at(&endpoints));
+        let watch = watched.wait();
+        let looked = table.forget_waiting(&watched.silent()).and_then(|()| table.look_for(&watch));
         // Logged once, and not every second.
         if let Some(error) = looked.as_ref().err().filter(|_| !has_failed) {
             tracing::warn!("{error}; until it works again, silent endpoints are not found and loads are not counted");
@@ -146,14 +147,15 @@ impl Table {
         Ok(())
     }
 
-    fn look_at(&mut self, endpoints: &Arc<HashSet<SocketAddr>>) -> Result<Sighting, portolan_kernel::Error> {
-        let mut sighting = Sighting::of(endpoints.clone());
-        for family in families_of(endpoints) {
-            let is_watched = |flow: &TcpFlow| endpoints.contains(&flow.flow.reply_source);
-            let flows: Vec<Seen> = self.conntrack.tcp_flows(family, |seen: &mut Vec<Seen>, flow| {
-                seen.extend(is_watched(flow).then(|| self::seen(flow)));
+    fn look_for(&mut self, watch: &Watch) -> Result<Sighting, portolan_kernel::Error> {
+        let mut sighting = Sighting::of(watch.clone());
+        for family in families_of(watch.endpoints()) {
+            let walked = self.conntrack.tcp_flows(family, |walked: &mut Option<Sighting>, flow| {
+                if watch.concerns(&flow.flow.reply_source) {
+                    walked.get_or_insert_with(|| Sighting::of(watch.clone())).note(seen(flow));
+                }
             })?;
-            flows.into_iter().for_each(|flow| sighting.note(flow));
+            walked.into_iter().for_each(|walked| sighting.add(walked));
         }
         for Refused { flow, is_by_server } in self.refusals.take()? {
             sighting.note_refused(flow.original_source, flow.reply_source, is_by_server);

@@ -24,9 +24,14 @@ pub(crate) fn annotated(annotations: &str, endpoints: &[&str]) -> String {
 }
 
 pub(crate) fn node_in(mode: &dyn Mode, annotations: &str) -> Node {
+    node_with(mode, &annotated(annotations, &ENDPOINTS))
+}
+
+/// The manifest has these endpoints.
+fn node_with(mode: &dyn Mode, manifest: &str) -> Node {
     let mut node = Node::new();
     node.serve(&ENDPOINTS.map(|address| format!("{address}:8080")).each_ref().map(|it| &**it), Protocol::Tcp);
-    node.write("web.yaml", &annotated(annotations, &ENDPOINTS));
+    node.write("web.yaml", manifest);
     node.start_with(&[&format!("--proxy-mode={}", mode.name())]);
     node
 }
@@ -97,4 +102,20 @@ pub(crate) fn check_that_it_is_quarantined(mode: &dyn Mode) {
     assert!(services.contains("1 quarantined"), "{services}");
     let metrics = node.get("127.0.0.1:10249", "/metrics");
     assert!(metrics.contains("\nportolan_quarantined_endpoints 1\n"), "{metrics}");
+}
+
+/// A client with session affinity has no other endpoint that could vouch for it.
+pub(crate) fn check_that_a_client_with_affinity_leaves_it(mode: &dyn Mode) {
+    let web = annotated("portolan.dev/quarantine: 'on'", &ENDPOINTS);
+    let node = node_with(mode, &web.replace("type: ClusterIP", "sessionAffinity: ClientIP"));
+    assert_eq!(node.answers("pod-a3", WEB).len(), 1, "the client keeps its endpoint");
+    let before = node.answer("pod-a3", WEB, Protocol::Tcp);
+    hang(&node, &before);
+    until("it is quarantined", || {
+        connect(&node, Duration::from_secs(1));
+        node.log().contains("does not answer: it gets no new connections")
+    });
+    let is_other = |answer: String| answer.starts_with("pod-") && answer != before;
+    until("another endpoint serves it", || is_other(node.answer("pod-a3", WEB, Protocol::Tcp)));
+    assert_eq!(node.answers("pod-a3", WEB).len(), 1, "{} mode: it keeps the new one", mode.name());
 }

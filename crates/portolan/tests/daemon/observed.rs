@@ -1,14 +1,17 @@
 //! Balancing by what the node observes: endpoints that do not answer, new ones, loaded ones.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::modes;
+use portolan_kernel::conntrack::{Conntrack, Flow};
 use portolan_testkit::Protocol;
 
 use crate::hanging::{
-    annotated, check_that_it_is_quarantined, connect, failures, failures_once_noticed, hang, node_in, recover,
+    annotated, check_that_a_client_with_affinity_leaves_it, check_that_it_is_quarantined, connect, failures,
+    failures_once_noticed, hang, node_in, recover,
 };
 use crate::node::{Node, WEB};
 use crate::poll::until;
@@ -49,6 +52,43 @@ fn an_endpoint_that_answers_again_is_used_again() {
         connect(&node, Duration::from_secs(1));
     }
     assert!(is_released(), "{}", node.log());
+}
+
+#[test]
+fn a_client_with_session_affinity_leaves_an_endpoint_that_hangs_in_any_mode() {
+    modes_here().for_each(check_that_a_client_with_affinity_leaves_it);
+}
+
+/// Without bounds, 100,000 connections that wait for an answer take 30 MB.
+#[test]
+fn a_flood_of_connections_costs_the_daemon_bounded_memory() {
+    const FLOOD: u32 = 100_000;
+    const MOST: usize = 16 << 20;
+    let node = node_in(modes::default(), "portolan.dev/quarantine: 'on'");
+    connect(&node, Duration::from_secs(1));
+    let before = node.resident_bytes();
+    let flow = |number: u32| {
+        let client = (Ipv4Addr::from(0x0b00_0000 + number), 1000).into();
+        let (frontend, endpoint) = (WEB.parse().expect("an address"), "10.244.1.2:8080".parse().expect("an address"));
+        let (original_source, reply_destination) = (client, client);
+        Flow { protocol: 6, original_source, original_destination: frontend, reply_source: endpoint, reply_destination }
+    };
+    node.lab.host("node-a").run(|| {
+        let mut conntrack = Conntrack::open().expect("the lab has conntrack");
+        let insert = |number| conntrack.insert(&flow(number), Duration::from_secs(600)).expect("the table has room");
+        (0..FLOOD).for_each(insert);
+    });
+    let (begin, mut most) = (Instant::now(), 0);
+    until("the table is walked several times", || {
+        most = most.max(node.resident_bytes());
+        begin.elapsed() > Duration::from_secs(5)
+    });
+    println!("grown by {} bytes", most.saturating_sub(before));
+    assert!(most < before + MOST, "{before} bytes before, {most} at most");
+    hang(&node, "pod-a2");
+    let (failed, all) = failures_once_noticed(&node);
+    assert!(failed <= 1, "{failed} of {all} connections fail\n{}", node.log());
+    assert!(!node.log().contains("10.244.1.2:8080 does not answer"), "{}", node.log());
 }
 
 #[test]

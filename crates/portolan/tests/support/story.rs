@@ -30,7 +30,7 @@ impl Story {
 
     fn look(&mut self, connections: &[ConnectionLine]) {
         let Some(watched) = self.balancer.watched() else { return };
-        let mut sighting = Sighting::of(watched.clone());
+        let mut sighting = Sighting::of(watched);
         connections.iter().flat_map(seen).for_each(|seen| sighting.note(seen));
         self.balancer.note(sighting, self.now, is_inside);
     }

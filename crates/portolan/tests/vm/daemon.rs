@@ -8,7 +8,7 @@ use portolan_testkit::{LongConnection, Protocol, Stream};
 
 use crate::both_sides::check_both_sides;
 use crate::drift::{Damage, longest_repair};
-use crate::hanging::check_that_it_is_quarantined;
+use crate::hanging::{check_that_a_client_with_affinity_leaves_it, check_that_it_is_quarantined};
 use crate::lab;
 use crate::moving::check_that_few_clients_move;
 use crate::node::{Node, service};
@@ -47,6 +47,13 @@ fn an_endpoint_that_hangs_gets_no_new_connections() {
     let _alone = lab();
     let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
     of_vm.for_each(check_that_it_is_quarantined);
+}
+
+#[test]
+fn a_client_with_session_affinity_leaves_an_endpoint_that_hangs() {
+    let _alone = lab();
+    let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
+    of_vm.for_each(check_that_a_client_with_affinity_leaves_it);
 }
 
 #[test]
