@@ -10,12 +10,14 @@
 pub mod cluster;
 mod error;
 mod lab;
+mod open;
 mod packet;
 mod scenario;
 pub mod topology;
 
 pub use error::Error;
 pub use lab::{Answer, Binding, Cgroup, Host, Lab, Load, LongConnection, Outcome, Stream, Tally, check, remove_cgroup};
+pub use open::{OpenFate, OpenLine};
 pub use packet::{Expected, PacketLine, Protocol, Source};
 pub use rustix::thread::CapabilitySet;
 pub use scenario::{ConnectionLine, Scenario, Step};

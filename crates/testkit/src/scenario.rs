@@ -15,7 +15,8 @@
 //!
 //! `objects.yaml` and `packets` may repeat: each pair is a step that replaces the whole set of objects. A section `after 10s` is
 //! a step in which time passes, and its lines are the connections that the node tracks meanwhile:
-//! `10.244.1.4 -> 10.244.1.3:8080 waiting 3`. The golden sections come last, one per mode.
+//! `10.244.1.4 -> 10.244.1.3:8080 waiting 3`. A section `connections` at the end of a step opens TCP connections that stay, or says
+//! what becomes of those of earlier steps: `pod-a3 -> 10.96.0.80:80 10.244.1.2:8080 opened 2`. The golden sections come last, one per mode.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::open::OpenLine;
 use crate::packet::{MODES, PacketLine};
 
 #[derive(Clone, Debug, Default)]
@@ -50,6 +52,8 @@ pub struct Step {
     pub passes: Duration,
     pub connections: Vec<ConnectionLine>,
     pub packets: Vec<PacketLine>,
+    /// Connections that stay open after the step, and those of earlier steps.
+    pub open: Vec<OpenLine>,
 }
 
 /// Connections of a client to an endpoint, as the node tracks them.
@@ -174,17 +178,20 @@ fn check_order(previous: &str, name: &str) -> Result<(), String> {
         "packets" if previous != "objects.yaml" && time(previous).is_none() => {
             Err("`packets` comes once, right after an `objects.yaml`".to_owned())
         }
+        "connections" if !["objects.yaml", "packets"].contains(&previous) && time(previous).is_none() => {
+            Err("`connections` comes once, at the end of a step".to_owned())
+        }
         name if time(name).is_some() => match previous {
             "" | "flags" => Err("time passes after a first `objects.yaml`".to_owned()),
             _ if golden_began => Err("time passes before the golden sections".to_owned()),
             _ => Ok(()),
         },
         "objects.yaml" if golden_began => Err("`objects.yaml` comes before the golden sections".to_owned()),
-        "flags" | "packets" | "objects.yaml" => Ok(()),
+        "flags" | "packets" | "objects.yaml" | "connections" => Ok(()),
         mode if MODES.contains(&mode) => Ok(()),
         unknown => {
             let modes = MODES.join(", ");
-            Err(format!("`{unknown}` is not a section; allowed are flags, objects.yaml, packets, {modes}"))
+            Err(format!("`{unknown}` is not a section; allowed are flags, objects.yaml, packets, connections, {modes}"))
         }
     }
 }
@@ -198,6 +205,7 @@ impl Scenario {
             "flags" => self.flags = parse_flags(body),
             "objects.yaml" => self.steps.push(Step::new(section.line + 1, body)),
             "packets" => self.add_packets(section.line + 1, body)?,
+            "connections" => self.add_open(section.line + 1, body)?,
             mode => self.add_golden(section.line, mode, body)?,
         }
         Ok(())
@@ -218,6 +226,14 @@ impl Scenario {
         let packets = &mut self.steps.last_mut().expect("the order was checked").packets;
         for (line, text) in (first_line..).zip(body.lines()) {
             packets.extend(PacketLine::parse(line, text).map_err(|reason| Problem::new(line, reason))?);
+        }
+        Ok(())
+    }
+
+    fn add_open(&mut self, first_line: usize, body: &str) -> Result<(), Problem> {
+        let open = &mut self.steps.last_mut().expect("the order was checked").open;
+        for (line, text) in (first_line..).zip(body.lines()) {
+            open.extend(OpenLine::parse(line, text).map_err(|reason| Problem::new(line, reason))?);
         }
         Ok(())
     }

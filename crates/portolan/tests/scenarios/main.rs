@@ -6,6 +6,7 @@ mod equivalence;
 mod legacy;
 mod live;
 mod mode;
+mod open;
 mod shadow;
 #[path = "../support/mod.rs"]
 mod support;

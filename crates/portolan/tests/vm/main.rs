@@ -31,6 +31,8 @@ mod moving;
 #[path = "../daemon/node.rs"]
 #[expect(dead_code, reason = "the tests of the daemon on the host use more")]
 mod node;
+#[path = "../scenarios/open.rs"]
+mod open;
 #[path = "../../../dataplane/tests/dataplane/play.rs"]
 mod play;
 #[path = "../daemon/poll.rs"]

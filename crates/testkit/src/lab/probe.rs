@@ -126,6 +126,19 @@ impl LongConnection {
         &self.answer
     }
 
+    /// Whether the peer has reset it since the last call.
+    pub fn is_reset(&self) -> io::Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let read = (&self.socket).read(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        match read {
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+            Ok(_) => Err(io::Error::other("the connection ends without a reset, or carries what nothing has sent")),
+        }
+    }
+
     /// Sends bytes and waits for the reply: the same bytes from a connection, the server's line for a datagram.
     pub fn exchange(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if self.protocol == Protocol::Udp {

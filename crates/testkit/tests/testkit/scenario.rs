@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use portolan_testkit::{Expected, Protocol, Scenario};
+use portolan_testkit::{Expected, OpenFate, Protocol, Scenario};
 
 const GOOD: &str = "\
 # cluster-ip
@@ -130,6 +130,20 @@ fn bad_packets_are_refused_with_line_and_reason() {
 }
 
 #[test]
+fn connections_that_stay_open_belong_to_their_step() {
+    let open =
+        |line: &str| format!("# t\n-- objects.yaml --\n-- packets --\n-- connections --\n{line}\n-- objects.yaml --\n");
+    let scenario = Scenario::parse("t", &open("pod-a3 -> 10.96.0.80:80  10.244.1.2:8080 reset 2  # comment")).unwrap();
+    let [line] = &scenario.steps[0].open[..] else { panic!("one line") };
+    assert_eq!((line.line_number, line.fate, line.count), (5, OpenFate::Reset, 2));
+    assert_eq!((line.frontend, line.endpoint), (address("10.96.0.80:80"), address("10.244.1.2:8080")));
+    assert!(scenario.steps[1].open.is_empty());
+    for bad in ["pod-a3 -> 10.96.0.80:80 10.244.1.2:8080 lost 1", "pod-a3 -> 10.96.0.80:80 reset 1"] {
+        expect_refusal(&open(bad), 5, "is not `SOURCE -> FRONTEND ENDPOINT opened|reset|kept COUNT`");
+    }
+}
+
+#[test]
 fn bad_sections_are_refused_with_line_and_reason() {
     let cases = [
         ("", 1, "a scenario begins with its title"),
@@ -142,10 +156,13 @@ fn bad_sections_are_refused_with_line_and_reason() {
         (
             "# t\n-- objects.yaml --\n-- packet --\n",
             3,
-            "`packet` is not a section; allowed are flags, objects.yaml, packets, nftables",
+            "`packet` is not a section; allowed are flags, objects.yaml, packets, connections, nftables",
         ),
         ("# t\n-- objects.yaml --\n-- ipvs --\n-- ipvs --\n", 4, "a second `ipvs` section"),
         ("# t\n-- objects.yaml --\n-- ipvs --\n-- packets --\n", 4, "`packets` comes once, right after"),
+        ("# t\n-- connections --\n", 2, "`connections` comes once, at the end of a step"),
+        ("# t\n-- objects.yaml --\n-- connections --\n-- connections --\n", 4, "`connections` comes once, at the end"),
+        ("# t\n-- objects.yaml --\n-- connections --\n-- packets --\n", 4, "`packets` comes once, right after"),
     ];
     for (text, line, reason) in cases {
         expect_refusal(text, line, reason);
