@@ -2,7 +2,7 @@
 //!
 //! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs only the smallest size, a number of
 //! Services only that size, and the name of a contender only that one; with any of these, nothing is written. `hang` measures
-//! what happens while an endpoint hangs, and nothing else.
+//! what happens while an endpoint hangs, and nothing else; `vanish` when clients of a pod that is cut off are served again.
 
 mod contender;
 mod hang;
@@ -11,6 +11,7 @@ mod network;
 mod plot;
 mod report;
 mod stage;
+mod vanish;
 
 use contender::Contender;
 use measure::Result;
@@ -29,10 +30,15 @@ fn main() {
     let rounds = if has("quick") { &ROUNDS[..1] } else { &ROUNDS[..] };
     let named = Contender::ALL.iter().any(|it| has(&it.name()));
     let sized = ROUNDS.iter().any(|(services, ..)| has(&services.to_string()));
-    let mut stage = Stage::build(network::serve_all_addresses);
+    let serve = if has("vanish") { network::serve_and_hold } else { network::serve_all_addresses };
+    let mut stage = Stage::build(serve);
     if has("hang") {
         stage.grow(10, 3);
         return hang::run(&stage);
+    }
+    if has("vanish") {
+        stage.grow(10, 3);
+        return vanish::run(&stage);
     }
     let mut results: Vec<Result> = Vec::new();
     for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {

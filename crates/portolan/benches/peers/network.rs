@@ -25,6 +25,16 @@ fn answer(mut connection: TcpStream) {
     }
 }
 
+/// The same, but keeps each connection open for as long as its client does.
+pub(crate) fn serve_and_hold(port: u16) {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).expect("the port is free");
+    let hold = |connection: TcpStream| {
+        _ = connection.try_clone().map(answer);
+        _ = thread::spawn(|| std::io::copy(&mut { connection }, &mut std::io::sink()));
+    };
+    thread::spawn(move || listener.incoming().flatten().for_each(hold));
+}
+
 /// One connection; returns the address of the endpoint. It is reset, so that no port stays in TIME_WAIT.
 fn exchange(address: SocketAddr, timeout: Duration) -> std::io::Result<Ipv4Addr> {
     let mut connection = TcpStream::connect_timeout(&address, timeout)?;
