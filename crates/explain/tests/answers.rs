@@ -46,6 +46,7 @@ fn slices(addresses: &[&str]) -> Slices {
         node: None,
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     };

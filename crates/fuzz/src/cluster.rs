@@ -176,7 +176,7 @@ fn endpoint(dice: &mut Dice<'_>, family: Family) -> SliceEndpoint {
     // An endpoint may be the node itself, as for a pod on the host's network.
     let address = if dice.one_in(12) { own_address(family, 0) } else { pod(family, number) };
     let weight = Weight::new(dice.pick(&[100, 100, 100, 0, 50, 300, 1000])).unwrap_or_default();
-    SliceEndpoint { address, conditions, node, hints, hostname: None, zone: None, weight }
+    SliceEndpoint { address, conditions, node, hints, hostname: None, pod: None, zone: None, weight }
 }
 
 pub(crate) fn snapshot(dice: &mut Dice<'_>) -> Snapshot {

@@ -36,6 +36,8 @@ pub struct SliceEndpoint {
     /// `None` when the slice carries no hints for it, which is nearly always.
     pub hints: Option<Box<Hints>>,
     pub hostname: Option<Box<str>>,
+    /// The Pod that `targetRef` names, in the namespace of the slice.
+    pub pod: Option<Arc<str>>,
     pub zone: Option<Arc<str>>,
     pub weight: Weight,
 }

@@ -24,6 +24,9 @@ impl fmt::Display for ServiceName {
     }
 }
 
+/// Namespace and name of a Pod.
+pub type PodName = (Arc<str>, Arc<str>);
+
 /// One port of one Service. The protocol is part of the identity but not of the printed name, as with kube-proxy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServicePortName {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 use ipnet::IpNet;
 
-use crate::{Node, Observed, Service, ServiceName, Slices};
+use crate::{Node, Observed, PodName, Service, ServiceName, Slices};
 
 /// A value that is cheap to clone. Changing a Service replaces its `Arc` and leaves all others in place, so that
 /// readers find the changes without comparing the rest.
@@ -25,4 +25,8 @@ pub struct Snapshot {
     pub namespaces: OrdSet<Arc<str>>,
     /// Pod addresses with the namespace of each pod, if pods are watched.
     pub pods: OrdSet<(IpAddr, Arc<str>)>,
+    /// Addresses of Pods by name, if pods are watched.
+    pub pods_by_name: OrdMap<PodName, Arc<[IpAddr]>>,
+    /// Addresses of all Nodes by name, where more than this Node is known.
+    pub nodes: OrdMap<Arc<str>, Arc<[IpAddr]>>,
 }

@@ -78,11 +78,15 @@ impl Claims {
 
     /// Whether a frontend of a matching kind claims the address, at any port.
     pub fn any_at(&self, address: IpAddr, is_meant: impl Fn(FrontendKind) -> bool) -> bool {
+        self.at(address).any(|claim| is_meant(claim.kind))
+    }
+
+    /// All claims to ports of an address, by port; of several claims to the same one, the first holds it. Node ports are
+    /// not among them.
+    pub fn at(&self, address: IpAddr) -> impl Iterator<Item = &Claim> {
         let first = Claim::least(Family::of(address), FrontendAddress::Vip(address, 0), Protocol::Tcp);
-        self.0
-            .range(first..)
-            .take_while(|claim| matches!(claim.address, FrontendAddress::Vip(other, _) if other == address))
-            .any(|claim| is_meant(claim.kind))
+        let is_here = move |claim: &&Claim| matches!(claim.address, FrontendAddress::Vip(other, _) if other == address);
+        self.0.range(first..).take_while(is_here)
     }
 }
 

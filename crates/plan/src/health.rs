@@ -79,6 +79,7 @@ mod tests {
             node: node.map(Arc::from),
             hints: None,
             hostname: None,
+            pod: None,
             zone: None,
             weight: Weight::default(),
         }

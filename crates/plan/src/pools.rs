@@ -198,6 +198,7 @@ mod tests {
             node: None,
             hints: None,
             hostname: None,
+            pod: None,
             zone: None,
             weight: Weight::default(),
         };

@@ -159,6 +159,7 @@ pub(crate) struct SubsetAddress {
     pub(crate) ready: bool,
     pub(crate) node: Option<Arc<str>>,
     pub(crate) hostname: Option<Box<str>>,
+    pub(crate) pod: Option<Arc<str>>,
 }
 
 #[derive(Debug)]

@@ -101,8 +101,8 @@ fn convert(
         Kind::EndpointSlice => typed(kind, reader, context, |object, id, context| {
             Ok(Object::Slice(Box::new(slice::convert(&object, id, context)?)))
         }),
-        Kind::Endpoints => typed(kind, reader, context, |object, _, context| {
-            Ok(Object::Endpoints(endpoints::convert(object, context)?))
+        Kind::Endpoints => typed(kind, reader, context, |object, id, context| {
+            Ok(Object::Endpoints(endpoints::convert(object, &id.namespace, context)?))
         }),
         Kind::Pod => typed(kind, reader, context, |object, _, context| {
             Ok(Object::Pod(Box::new(pod::convert(&object, defaults, context)?)))

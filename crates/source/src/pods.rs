@@ -1,18 +1,17 @@
-//! The addresses of Pods, by namespace: used by DNS only.
+//! The addresses of Pods: by namespace, which DNS uses, and by name, which questions use.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::OrdSet;
+use portolan_model::{OrdMap, OrdSet};
 
-/// Namespace and name.
-pub(crate) type PodKey = (Arc<str>, Arc<str>);
+pub(crate) use portolan_model::PodName as PodKey;
 
 /// The addresses of all known Pods, in the form of the snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct PodAddresses {
-    by_pod: HashMap<PodKey, Box<[IpAddr]>>,
+    pub(crate) by_pod: OrdMap<PodKey, Arc<[IpAddr]>>,
     /// How many Pods of a namespace have an address: those on the host network share one.
     sharers: HashMap<(IpAddr, Arc<str>), u32>,
     pub(crate) all: OrdSet<(IpAddr, Arc<str>)>,
@@ -22,7 +21,7 @@ impl PodAddresses {
     /// Replaces the addresses of a Pod; none removes it. Returns whether anything changed.
     pub(crate) fn set(&mut self, namespace: &Arc<str>, name: &Arc<str>, new: &[IpAddr]) -> bool {
         let key = (namespace.clone(), name.clone());
-        let old = self.by_pod.get(&key).cloned().unwrap_or_default();
+        let old: Arc<[IpAddr]> = self.by_pod.get(&key).cloned().unwrap_or_default();
         if *old == *new {
             return false;
         }

@@ -36,6 +36,7 @@ fn facts(balancing: Balancing, endpoints: &[u8]) -> Snapshot {
         node: None,
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: Weight::default(),
     };

@@ -99,6 +99,7 @@ fn slices(endpoints: &[&str]) -> Slices {
         node: Some(if LOCAL.contains(it) { "node-a" } else { "node-b" }.into()),
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     };

@@ -23,6 +23,7 @@ pub(crate) fn slices(name: &str, family: Family, addresses: &[(&str, &str)]) -> 
         node: Some((*node).into()),
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     });

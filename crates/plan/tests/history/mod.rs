@@ -177,6 +177,7 @@ fn make_endpoint(draft: &EndpointDraft) -> SliceEndpoint {
         node: draft.node.map(|number| format!("node-{number}").into()),
         hints: draft.zone.map(|it| Box::new(Hints { zones: [zone(it)].into(), nodes: [].into() })),
         hostname: None,
+        pod: None,
         zone: None,
         // Some have another weight, and some none.
         weight: Weight::new([100, 100, 100, 250, 0][usize::from(draft.number % 5)]).unwrap_or_default(),

@@ -51,6 +51,7 @@ pub(crate) fn slices(addresses: impl Iterator<Item = IpAddr>) -> Slices {
         node: Some("another-node".into()),
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     };

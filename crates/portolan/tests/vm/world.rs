@@ -58,6 +58,7 @@ impl<'a> World<'a> {
             node: Some(of_node(address).into()),
             hints: None,
             hostname: None,
+            pod: None,
             zone: None,
             weight: portolan_model::Weight::default(),
         };

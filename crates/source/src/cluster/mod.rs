@@ -18,6 +18,7 @@ pub(crate) mod fuzz;
 mod headers;
 mod kubeconfig;
 mod options;
+mod other_nodes;
 mod pace;
 mod request;
 mod resource;
@@ -59,6 +60,7 @@ pub use tuning::Tuning;
 pub struct Cluster {
     shared: Arc<Shared>,
     events: EventWriter,
+    runtime: Handle,
     _tasks: Arc<Tasks>,
 }
 
@@ -101,7 +103,7 @@ impl Cluster {
             let requests = Requests { resource, url: resource.url(&node_name, names), content_type };
             tasks.push(runtime.spawn(supervise(requests, shared.clone())).abort_handle());
         }
-        Ok(Self { shared, events, _tasks: Arc::new(Tasks(tasks)) })
+        Ok(Self { shared, events, runtime: runtime.clone(), _tasks: Arc::new(Tasks(tasks)) })
     }
 
     /// `None` until every watched resource has been listed once. A server may lack ServiceCIDRs.

@@ -6,7 +6,7 @@ use super::check;
 use super::context::Flaw;
 use crate::intern::Interner;
 use crate::object::{Kind, ObjectId};
-use crate::spec::Metadata;
+use crate::spec::{Metadata, ObjectReference};
 
 /// Services and Namespaces have DNS labels for names, all else DNS subdomains.
 pub(crate) fn identify(kind: Kind, metadata: &Metadata, names: &mut Interner) -> Result<ObjectId, Flaw> {
@@ -39,6 +39,13 @@ pub(super) fn node_name(name: &str, names: &mut Interner, path: impl Fn() -> Str
     }
     check::subdomain(name, path)?;
     Ok(Some(names.share(name)))
+}
+
+/// The Pod behind an endpoint, in the namespace of the endpoint's own object. An API server accepts any text here; one that
+/// is no name of a Pod is ignored, and costs no endpoint.
+pub(super) fn pod_name(target: Option<&ObjectReference>, namespace: &str) -> Option<Arc<str>> {
+    let target = target.filter(|target| target.kind == "Pod" && ["", namespace].contains(&&*target.namespace))?;
+    check::subdomain(&target.name, String::new).ok().map(Into::into)
 }
 
 pub(super) fn hostname(name: &str, path: impl Fn() -> String) -> Result<Option<Box<str>>, Flaw> {

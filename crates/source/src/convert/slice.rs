@@ -5,7 +5,7 @@ use std::sync::Arc;
 use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort, Weight};
 
 use super::context::{Context, Flaw};
-use super::identity::{hostname, node_name};
+use super::identity::{hostname, node_name, pod_name};
 use super::{balancing, check};
 use crate::intern::Interner;
 use crate::object::{ObjectId, SliceObject};
@@ -24,7 +24,10 @@ pub(crate) fn convert(object: &EndpointSlice, id: &ObjectId, context: &mut Conte
         is_for_names_only: metadata.label("service.kubernetes.io/headless").is_some(),
         ports: ports(&object.ports, "ports", context)?,
         endpoints: match family {
-            Some(family) => endpoints(&object.endpoints, family, weight, context.names)?,
+            Some(family) => {
+                let common = Common { family, weight, namespace: &id.namespace };
+                endpoints(&object.endpoints, common, context.names)?
+            }
             None => [].into(),
         },
     };
@@ -80,29 +83,35 @@ fn port(port: &EndpointPort, path: &str, context: &mut Context<'_>) -> Result<Op
     Ok(number.map(|port| SlicePort { name: context.names.share(name), protocol, port }))
 }
 
-fn endpoints(
-    endpoints: &[spec::Endpoint],
+/// What the endpoints of a slice have in common.
+#[derive(Clone, Copy)]
+struct Common<'a> {
     family: Family,
     weight: Weight,
+    namespace: &'a str,
+}
+
+fn endpoints(
+    endpoints: &[spec::Endpoint],
+    common: Common<'_>,
     names: &mut Interner,
 ) -> Result<Box<[SliceEndpoint]>, Flaw> {
-    let converted = endpoints.iter().enumerate().map(|(index, given)| endpoint(given, index, family, names));
-    let weighted = |it: SliceEndpoint| SliceEndpoint { weight, ..it };
-    converted.filter_map(|endpoint| endpoint.map(|it| it.map(weighted)).transpose()).collect()
+    let converted = endpoints.iter().enumerate().map(|(index, given)| endpoint(given, index, common, names));
+    converted.filter_map(Result::transpose).collect()
 }
 
 /// Only the first address counts; an endpoint without any is skipped.
 fn endpoint(
     endpoint: &spec::Endpoint,
     index: usize,
-    family: Family,
+    common: Common<'_>,
     names: &mut Interner,
 ) -> Result<Option<SliceEndpoint>, Flaw> {
     let path = |field: &str| format!("endpoints[{index}].{field}");
     let Some(text) = endpoint.addresses.first() else { return Ok(None) };
     let address = check::usable_address(text, || path("addresses[0]"))?;
-    if Family::of(address) != family {
-        return Err(Flaw::new(path("addresses[0]"), format!("{address} is not an {family} address")));
+    if Family::of(address) != common.family {
+        return Err(Flaw::new(path("addresses[0]"), format!("{address} is not an {} address", common.family)));
     }
     Ok(Some(SliceEndpoint {
         address,
@@ -110,8 +119,9 @@ fn endpoint(
         node: node_name(&endpoint.node_name, names, || path("nodeName"))?,
         hints: hints(endpoint.hints.as_ref(), names, || path("hints"))?,
         hostname: hostname(&endpoint.hostname, || path("hostname"))?,
+        pod: pod_name(endpoint.target_ref.as_ref(), common.namespace),
         zone: zone(&endpoint.zone, names),
-        weight: Weight::default(),
+        weight: common.weight,
     }))
 }
 

@@ -25,6 +25,7 @@ fn endpoint(address: &SubsetAddress) -> SliceEndpoint {
         node: address.node.clone(),
         hints: None,
         hostname: address.hostname.clone(),
+        pod: address.pod.clone(),
         zone: None,
         weight: Weight::default(),
     }

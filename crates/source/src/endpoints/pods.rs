@@ -8,32 +8,35 @@ use portolan_model::{Family, Hints, Service, ServicePort, Slice, SliceEndpoint, 
 
 use crate::object::{Distribution, Pod, Selection, Target};
 
+/// A Pod and its name.
+type Named<'a> = (&'a Arc<str>, &'a Pod);
+
 /// The Pods of one namespace, by label. It exists only while the Services of the namespace are processed.
 #[derive(Default)]
 pub(crate) struct PodIndex<'a> {
-    by_label: HashMap<(&'a str, &'a str), Vec<&'a Pod>>,
+    by_label: HashMap<(&'a str, &'a str), Vec<Named<'a>>>,
 }
 
 impl<'a> PodIndex<'a> {
-    pub(crate) fn new(pods: impl Iterator<Item = &'a Pod>) -> Self {
-        let mut by_label: HashMap<_, Vec<&Pod>> = HashMap::new();
-        for pod in pods.filter(|pod| !pod.addresses.is_empty()) {
+    pub(crate) fn new(pods: impl Iterator<Item = Named<'a>>) -> Self {
+        let mut by_label: HashMap<_, Vec<Named<'_>>> = HashMap::new();
+        for (name, pod) in pods.filter(|(_, pod)| !pod.addresses.is_empty()) {
             for (key, value) in &pod.labels {
-                by_label.entry((&**key, &**value)).or_default().push(pod);
+                by_label.entry((&**key, &**value)).or_default().push((name, pod));
             }
         }
         Self { by_label }
     }
 
     /// The Pods that have all labels of a selector: those with its rarest label, filtered by the others.
-    fn select<'b>(&'b self, selection: &'b Selection) -> impl Iterator<Item = &'b Pod> {
+    fn select<'b>(&'b self, selection: &'b Selection) -> impl Iterator<Item = Named<'b>> {
         let labels = selection.selector.iter();
         let rarest = labels.map(|(key, value)| self.with(key, value)).min_by_key(|pods| pods.len()).unwrap_or_default();
         let pods = rarest.iter().copied();
-        pods.filter(move |pod| selection.selector.iter().all(|(key, value)| has_label(pod, key, value)))
+        pods.filter(move |(_, pod)| selection.selector.iter().all(|(key, value)| has_label(pod, key, value)))
     }
 
-    fn with<'b>(&'b self, key: &'b str, value: &'b str) -> &'b [&'b Pod] {
+    fn with<'b>(&'b self, key: &'b str, value: &'b str) -> &'b [Named<'b>] {
         self.by_label.get(&(key, value)).map_or(&[], Vec::as_slice)
     }
 }
@@ -58,10 +61,10 @@ pub(crate) fn derived(
     let mut slices = Vec::new();
     for family in families {
         let mut groups: BTreeMap<Box<[SlicePort]>, Vec<SliceEndpoint>> = BTreeMap::new();
-        for pod in context.pods.select(selection) {
+        for (name, pod) in context.pods.select(selection) {
             let Some(address) = pod.addresses.iter().find(|address| Family::of(**address) == family) else { continue };
             let ports = resolved(&service.ports, &selection.targets, pod);
-            groups.entry(ports).or_default().push(endpoint(service, selection, pod, *address, context));
+            groups.entry(ports).or_default().push(endpoint(service, selection, (name, pod), *address, context));
         }
         let mark = super::family_mark(family);
         let named = groups
@@ -93,7 +96,7 @@ fn named_port(pod: &Pod, name: &str, port: &ServicePort) -> Option<u16> {
 fn endpoint(
     service: &Service,
     selection: &Selection,
-    pod: &Pod,
+    (name, pod): Named<'_>,
     address: IpAddr,
     context: &Context<'_>,
 ) -> SliceEndpoint {
@@ -105,6 +108,7 @@ fn endpoint(
         node: Some(pod.node.clone()),
         hints: if conditions.ready { hints(selection.distribution, pod, context.zones) } else { None },
         hostname: pod.hostname.clone().filter(|_| of_service),
+        pod: Some(name.clone()),
         zone: context.zones.get(&pod.node).cloned(),
         weight: pod.weight,
     }

@@ -22,12 +22,23 @@ objects! {
         conditions: Option<Conditions>,
         #[prost(string, tag = "3")]
         hostname: String,
+        #[prost(message, optional, tag = "4")]
+        target_ref: Option<ObjectReference>,
         #[prost(string, tag = "6")]
         node_name: String,
         #[prost(string, tag = "7")]
         zone: String,
         #[prost(message, optional, tag = "8")]
         hints: Option<Hints>,
+    }
+
+    ObjectReference {
+        #[prost(string, tag = "1")]
+        kind: String,
+        #[prost(string, tag = "2")]
+        namespace: String,
+        #[prost(string, tag = "3")]
+        name: String,
     }
 
     Conditions {
@@ -79,6 +90,8 @@ objects! {
     SubsetAddress {
         #[prost(string, tag = "1")]
         ip: String,
+        #[prost(message, optional, tag = "2")]
+        target_ref: Option<ObjectReference>,
         #[prost(string, tag = "3")]
         hostname: String,
         #[prost(string, tag = "4")]

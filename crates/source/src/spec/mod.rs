@@ -12,7 +12,7 @@ mod pod;
 mod service;
 
 pub(crate) use endpoints::{
-    Conditions, Endpoint, EndpointPort, EndpointSlice, Endpoints, Hints, Named, Subset, SubsetAddress,
+    Conditions, Endpoint, EndpointPort, EndpointSlice, Endpoints, Hints, Named, ObjectReference, Subset, SubsetAddress,
 };
 pub(crate) use field::texts;
 pub(crate) use list::{ListMetadata, Status};

@@ -1,4 +1,4 @@
-//! What only DNS needs: the namespaces, and the addresses of Pods.
+//! What DNS and questions by name need: the namespaces, and the addresses of Pods.
 
 use std::net::IpAddr;
 
@@ -17,6 +17,7 @@ impl World {
             };
         }
         self.snapshot.pods = self.pods.all.clone();
+        self.snapshot.pods_by_name = self.pods.by_pod.clone();
         changed
     }
 

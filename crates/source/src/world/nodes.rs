@@ -1,4 +1,4 @@
-//! This node, and the zones of all nodes.
+//! This node, and the zones and addresses of all nodes.
 
 use std::sync::Arc;
 
@@ -15,11 +15,20 @@ impl World {
         }
         let nodes = store.of_kind(Kind::Node, None).filter_map(|(id, object)| Some((id, as_node(object)?)));
         self.zones = nodes.filter_map(|(id, node)| Some((id.name.clone(), node.zone.clone()?))).collect();
+        let has_other_addresses = self.update_addresses(store);
         let node = self.this_node(store);
         let changed = *self.snapshot.node != node;
         if changed {
             self.snapshot.node = Arc::new(node);
         }
+        changed || has_other_addresses
+    }
+
+    fn update_addresses(&mut self, store: &Store) -> bool {
+        let nodes = store.of_kind(Kind::Node, None).filter_map(|(id, object)| Some((id, as_node(object)?)));
+        let addresses = nodes.map(|(id, node)| (id.name.clone(), Arc::from(&*node.addresses))).collect();
+        let changed = self.snapshot.nodes != addresses;
+        self.snapshot.nodes = addresses;
         changed
     }
 

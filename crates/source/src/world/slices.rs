@@ -40,7 +40,7 @@ impl World {
         let selects = names.iter().any(|name| service(store, name).is_some_and(|service| service.selection.is_some()));
         let namespace = names.first().filter(|_| selects).map(|name| &*name.namespace);
         let pods = namespace.into_iter().flat_map(|namespace| store.of_kind(Kind::Pod, Some(namespace)));
-        let index = PodIndex::new(pods.filter_map(|(_, object)| as_pod(object)));
+        let index = PodIndex::new(pods.filter_map(|(id, object)| Some((&id.name, as_pod(object)?))));
         let mut changed = false;
         for name in names {
             let start = written.partition_point(|(known, _)| known < name);

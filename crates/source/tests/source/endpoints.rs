@@ -229,3 +229,36 @@ fn written_slices_and_pods_both_count() {
     assert_eq!(shown(&good(&text), "web").len(), 2);
     assert!(shown(&good(&(text + &named("other", &[]))), "other").is_empty());
 }
+
+/// A Pod of another namespace, of another kind, or with a name that no Pod has is ignored, and costs no endpoint.
+#[test]
+fn an_endpoint_has_the_name_of_its_pod() {
+    let made = good(&(web(&[SELECTOR]) + &pod("a", "10.1.0.1", "")));
+    let names = |manifests: &portolan_source::Manifests| -> Vec<Option<String>> {
+        let slices = slices(manifests, "web");
+        slices.iter().flat_map(|slice| &slice.endpoints).map(|it| it.pod.as_deref().map(str::to_owned)).collect()
+    };
+    assert_eq!(names(&made), [Some("a".to_owned())]);
+    let target = |address: &str, target: &str| format!("- {{addresses: [{address}], targetRef: {{{target}}}}}\n");
+    let written = web(&[])
+        + "---\nkind: EndpointSlice\nmetadata: {name: web-1, labels: {kubernetes.io/service-name: web}}\n\
+           addressType: IPv4\nports: [{port: 80}]\nendpoints:\n"
+        + &target("10.1.0.1", "kind: Pod, name: web-1, namespace: default")
+        + &target("10.1.0.2", "kind: Pod, name: web-2, namespace: other")
+        + &target("10.1.0.3", "kind: Node, name: web-3")
+        + &target("10.1.0.4", "kind: Pod, name: \"evil\\e[2J\"")
+        + &target("10.1.0.5", "kind: Pod, name: web-5");
+    let expected = [Some("web-1"), None, None, None, Some("web-5")].map(|name| name.map(str::to_owned));
+    assert_eq!(names(&good(&written)), expected);
+}
+
+#[test]
+fn pods_and_nodes_are_known_by_name() {
+    let node =
+        "---\nkind: Node\nmetadata: {name: node-b}\nstatus: {addresses: [{type: InternalIP, address: 192.0.2.2}]}\n";
+    let snapshot = good(&(web(&[SELECTOR]) + &pod("a", "10.1.0.1", "") + node)).snapshot();
+    let address = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+    let pod = snapshot.pods_by_name.get(&("default".into(), "a".into())).unwrap();
+    assert_eq!(**pod, [address("10.1.0.1")]);
+    assert_eq!(*snapshot.nodes["node-b"], [address("192.0.2.2")]);
+}

@@ -45,6 +45,7 @@ fn slice(endpoints: u8) -> Slice {
         node: Some("here".into()),
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     };

@@ -119,6 +119,7 @@ fn slices(protocol: Protocol, endpoints: &[SocketAddr]) -> Slices {
         node: Some("node-a".into()),
         hints: None,
         hostname: None,
+        pod: None,
         zone: None,
         weight: portolan_model::Weight::default(),
     };

@@ -172,6 +172,7 @@ impl SliceFacts {
             node: None,
             hints: None,
             hostname: hostname.map(String::into_boxed_str),
+            pod: None,
             zone: None,
             weight: portolan_model::Weight::default(),
         };

@@ -81,6 +81,7 @@ impl Facts {
             foreign: self.foreign.clone(),
             namespaces: self.namespaces.clone(),
             pods: self.pods.all.clone(),
+            pods_by_name: self.pods.by_pod.clone(),
             ..Snapshot::default()
         })
     }

@@ -224,3 +224,14 @@ async fn bytes_that_are_not_text_are_no_error_in_fields_that_are_not_used() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_endpoint_has_the_name_of_its_pod() {
+    let mut slice = world::slice("web-a", "web", &["10.1.0.1", "10.1.0.2"]);
+    slice["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "namespace": "default", "name": "web-1"});
+    slice["endpoints"][1]["targetRef"] = json!({"kind": "Pod", "namespace": "default", "name": "evil\u{1b}"});
+    let snapshot = snapshot_of(&[world::service("web", "10.96.0.1"), slice]).await;
+    let slices = slices(&snapshot, "web");
+    let names: Vec<_> = slices.iter().flat_map(|slice| &slice.endpoints).map(|it| it.pod.as_deref()).collect();
+    assert_eq!(names, [Some("web-1"), None]);
+}

@@ -53,6 +53,7 @@ const ENDPOINT: &[Field] = &[
     ("addresses", 1, Text),
     ("conditions", 2, Message(CONDITIONS)),
     ("hostname", 3, Text),
+    ("targetRef", 4, Message(&[("kind", 1, Text), ("namespace", 2, Text), ("name", 3, Text)])),
     ("nodeName", 6, Text),
     ("zone", 7, Text),
     ("hints", 8, Message(&[("forZones", 1, Message(NAMED)), ("forNodes", 2, Message(NAMED))])),

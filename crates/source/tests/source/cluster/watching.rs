@@ -265,3 +265,23 @@ async fn what_comes_again_unchanged_is_no_news() {
     assert!(Arc::ptr_eq(&service(&before, "web").unwrap(), &service(&after, "web").unwrap()));
     assert_eq!(follower.notifications(), count + 1);
 }
+
+/// Only this Node is watched; another one is looked up when there is a question about it.
+#[tokio::test]
+async fn the_addresses_of_another_node_are_looked_up() {
+    let mut world = populated();
+    let mut other = world::node("z2");
+    other["metadata"]["name"] = "other".into();
+    other["status"]["addresses"] = serde_json::json!([{"type": "InternalIP", "address": "192.0.2.8"}]);
+    world.put(other);
+    let fake = Fake::start(world).await;
+    let follower = Follower::of(&fake);
+    follower.ready().await;
+    let cluster = follower.cluster.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        ["other", "unknown", "no name/\u{7}"].map(|name| cluster.node_addresses(name))
+    });
+    let [other, unknown, hostile] = found.await.unwrap();
+    assert_eq!(other, ["192.0.2.8".parse::<std::net::IpAddr>().unwrap()]);
+    assert!(unknown.is_empty() && hostile.is_empty());
+}
