@@ -21,6 +21,7 @@ pub mod nft;
 pub mod nftables;
 mod objects;
 mod options;
+mod pace;
 pub mod peers;
 mod place;
 mod reconcile;
@@ -46,7 +47,7 @@ pub use options::{FlagKind, ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
 pub use reconcile::{Reconciler, render, verify};
 pub use report::{Changes, PortChange, SyncReport, Trust};
-pub use userspace::{Listeners, NamedSocket, receive_sockets, send_sockets};
+pub use userspace::{Listener, Listeners, NamedSocket, receive_sockets, send_sockets};
 
 /// Renders a plan to kernel objects, one implementation per mode.
 pub trait Dataplane {

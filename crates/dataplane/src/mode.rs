@@ -178,6 +178,9 @@ pub trait ModeView {
     /// Traces a packet through what the kernel holds.
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error>;
 
+    /// The same for many packets, with the kernel read once.
+    fn trace_kernel_all(&self, plan: &Plan, packets: &[Packet]) -> Result<Vec<Trace>, Error>;
+
     /// What differs between the kernel and the plan.
     fn verify(&self, plan: &Plan) -> Result<Difference, Error>;
 

@@ -22,22 +22,17 @@ pub trait ReadTraffic: Send {
 /// Deletes counters from the kernel.
 pub type ForgetCounts<'a> = dyn FnMut(&[(Pair, Usage)]) -> Result<(), Error> + 'a;
 
-/// For a mode without counters.
-#[derive(Default)]
-pub(crate) struct NoCounters(TrafficSample);
-
-impl ReadTraffic for NoCounters {
-    fn read(&mut self, _: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
-        Ok(&self.0)
-    }
-}
-
 /// A kernel with counters.
 pub trait CountTraffic {
     fn read_counts(&mut self) -> Result<Counts, Error>;
 
     /// Deletes the counters of these pairs; they restart when used again. Packets that are counted meanwhile are lost.
     fn forget_counts(&mut self, pairs: &[(Pair, Usage)]) -> Result<(), Error>;
+
+    /// Whether counters outlive what they count, so that idle ones must be deleted. Others go with their rule or destination.
+    fn outlive_endpoints(&self) -> bool {
+        true
+    }
 }
 
 /// The kernel's current counters.
@@ -126,6 +121,11 @@ impl Traffic {
         &self.sample
     }
 
+    /// What a mode counts besides pairs is written here.
+    pub(crate) fn sample_mut(&mut self) -> &mut TrafficSample {
+        &mut self.sample
+    }
+
     /// Reads the kernel's counters, and deletes those that are not needed. Call it often enough that few Services
     /// change in between, such as every 15 seconds: traffic is attributed to the current owner of the address.
     pub fn read(&mut self, kernel: &mut dyn CountTraffic, plan: &Plan) -> Result<&TrafficSample, Error> {
@@ -135,7 +135,7 @@ impl Traffic {
         let idle = self.add_pairs(&counts, plan);
         self.note_room(&counts);
         self.seen = counts.pairs;
-        if !idle.is_empty() {
+        if kernel.outlive_endpoints() && !idle.is_empty() {
             kernel.forget_counts(&idle)?;
             idle.iter().for_each(|(pair, _)| _ = self.seen.remove(pair));
         }
@@ -173,7 +173,7 @@ impl Traffic {
 
 impl TrafficSample {
     /// Drops what is not part of the Service any more; its own totals stay.
-    fn forget_what_is_gone(&mut self, plan: &Plan) {
+    pub(crate) fn forget_what_is_gone(&mut self, plan: &Plan) {
         self.services.retain(|key, traffic| {
             let service = plan.services.get(key);
             traffic.endpoints.retain(|endpoint, _| service.is_some_and(|service| serves(service, *endpoint)));
@@ -183,10 +183,16 @@ impl TrafficSample {
 
     fn add(&mut self, pair: &Pair, more: Usage, plan: &Plan) {
         let Some(service) = service_of(pair, plan) else { return };
-        let traffic = self.services.entry(service.key.clone()).or_default();
-        traffic.total.add(more);
-        if serves(service, pair.endpoint()) {
-            traffic.endpoints.entry(pair.endpoint()).or_default().add(more);
+        self.services.entry(service.key.clone()).or_default().total.add(more);
+        self.add_to_endpoint(plan, &service.key, pair.endpoint(), more);
+    }
+
+    /// An endpoint that is gone has no numbers of its own.
+    pub(crate) fn add_to_endpoint(&mut self, plan: &Plan, port: &PortKey, endpoint: SocketAddr, more: Usage) {
+        let is_current = plan.services.get(port).is_some_and(|service| serves(service, endpoint));
+        if is_current && more != Usage::default() {
+            let traffic = self.services.entry(port.clone()).or_default();
+            traffic.endpoints.entry(endpoint).or_default().add(more);
         }
     }
 }
@@ -205,13 +211,14 @@ impl Counts {
 }
 
 impl Usage {
-    fn add(&mut self, more: Usage) {
+    pub(crate) fn add(&mut self, more: Usage) {
         self.connections += more.connections;
         add(&mut self.requests, more.requests);
         add(&mut self.replies, more.replies);
     }
 
-    fn since(self, before: Usage) -> Usage {
+    /// A counter that is lower than before has restarted.
+    pub(crate) fn since(self, before: Usage) -> Usage {
         Usage {
             connections: difference(before.connections, self.connections),
             requests: since(before.requests, self.requests),

@@ -34,11 +34,19 @@ impl<D: Dataplane> ModeView for View<D> {
     }
 
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error> {
+        let traces = self.trace_kernel_all(plan, std::slice::from_ref(packet))?;
+        Ok(traces.into_iter().next().expect("there is a trace for each packet"))
+    }
+
+    fn trace_kernel_all(&self, plan: &Plan, packets: &[Packet]) -> Result<Vec<Trace>, Error> {
         let objects = (self.open)()?.read()?;
         let foreign = read_foreign(self.dataplane.own_table(), &|chain| self.dataplane.is_own_chain(chain));
-        let mut trace = self.dataplane.trace_among(&objects, &foreign, &plan.node, packet);
-        trace.notes.splice(0..0, foreign.notes);
-        Ok(trace)
+        let trace = |packet| {
+            let mut trace = self.dataplane.trace_among(&objects, &foreign, &plan.node, packet);
+            trace.notes.splice(0..0, foreign.notes.iter().cloned());
+            trace
+        };
+        Ok(packets.iter().map(trace).collect())
     }
 
     fn verify(&self, plan: &Plan) -> Result<Difference, Error> {

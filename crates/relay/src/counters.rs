@@ -1,6 +1,7 @@
 //! Counters of each listener.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +25,33 @@ pub struct Counters {
     pub refused_at_limit: u64,
 }
 
+/// What one endpoint of a listener has carried.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct EndpointCounters {
+    pub connections: u64,
+    pub bytes_from_clients: u64,
+    pub bytes_to_clients: u64,
+}
+
 /// The same counters, as the worker writes them.
+#[derive(Default, Debug)]
+pub(crate) struct EndpointTally {
+    pub(crate) connections: Count,
+    pub(crate) bytes_from_clients: Count,
+    pub(crate) bytes_to_clients: Count,
+}
+
+impl EndpointTally {
+    fn read(&self) -> EndpointCounters {
+        EndpointCounters {
+            connections: self.connections.get(),
+            bytes_from_clients: self.bytes_from_clients.get(),
+            bytes_to_clients: self.bytes_to_clients.get(),
+        }
+    }
+}
+
+/// The counters of a listener, as the worker writes them.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     pub(crate) connections: Count,
@@ -35,9 +62,23 @@ pub(crate) struct Tally {
     pub(crate) dial_errors: Count,
     pub(crate) failed: Count,
     pub(crate) refused_at_limit: Count,
+    endpoints: Mutex<HashMap<SocketAddr, Arc<EndpointTally>>>,
 }
 
 impl Tally {
+    pub(crate) fn endpoint(&self, endpoint: SocketAddr) -> Arc<EndpointTally> {
+        Arc::clone(self.endpoints().entry(endpoint).or_default())
+    }
+
+    /// Forgets endpoints that are no targets any more, once their last connection has ended.
+    pub(crate) fn keep_endpoints(&self, is_target: impl Fn(SocketAddr) -> bool) {
+        self.endpoints().retain(|endpoint, tally| is_target(*endpoint) || Arc::strong_count(tally) > 1);
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, HashMap<SocketAddr, Arc<EndpointTally>>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn read(&self) -> Counters {
         Counters {
             connections: self.connections.get(),
@@ -107,6 +148,21 @@ impl Ledger {
         let figures = entries.iter().map(|(name, entry)| (name.clone(), entry.tally.read())).collect();
         entries.retain(|_, entry| !entry.is_finished());
         figures
+    }
+
+    /// The endpoints of all listeners that have had connections.
+    pub(crate) fn read_endpoints(&self) -> Vec<(String, SocketAddr, EndpointCounters)> {
+        let entries = self.entries();
+        let of = |(name, entry): (&String, &Entry)| -> Vec<_> {
+            let endpoints = entry.tally.endpoints();
+            endpoints.iter().map(|(endpoint, tally)| (name.clone(), *endpoint, tally.read())).collect()
+        };
+        entries.iter().flat_map(of).collect()
+    }
+
+    /// The names of listeners by their tallies.
+    pub(crate) fn names(&self) -> HashMap<*const Tally, String> {
+        self.entries().iter().map(|(name, entry)| (Arc::as_ptr(&entry.tally), name.clone())).collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {

@@ -6,6 +6,7 @@
 //! * [`send_sockets`] and [`receive_sockets`] hand listening sockets from one process to the next.
 #![forbid(unsafe_code)]
 
+mod carried;
 mod counters;
 mod error;
 mod handover;
@@ -15,7 +16,8 @@ mod relay;
 mod targets;
 mod worker;
 
-pub use counters::Counters;
+pub use carried::Carried;
+pub use counters::{Counters, EndpointCounters};
 pub use error::Error;
 pub use handover::{NamedSocket, receive_sockets, send_sockets};
 pub use limits::Limits;

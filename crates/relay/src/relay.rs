@@ -1,6 +1,7 @@
 //! The handle by which other threads control the relay.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,8 @@ use std::thread::JoinHandle;
 
 use portolan_model::{Family, Protocol};
 
-use crate::counters::{Counters, Ledger};
+use crate::carried::Carried;
+use crate::counters::{Counters, EndpointCounters, Ledger};
 use crate::error::Error;
 use crate::handover::NamedSocket;
 use crate::limits::{Limits, max_listeners, raise_descriptor_limit};
@@ -150,6 +152,20 @@ impl Relay {
     /// The counters of all listeners, and of closed ones that still have connections.
     pub fn counters(&self) -> Vec<(String, Counters)> {
         self.ledger.read()
+    }
+
+    /// The counters of endpoints, with the names of their listeners.
+    pub fn endpoint_counters(&self) -> Vec<(String, SocketAddr, EndpointCounters)> {
+        self.ledger.read_endpoints()
+    }
+
+    /// Open connections and UDP associations, at most so many.
+    pub fn connections(&self, most: usize) -> Result<Vec<Carried>, Error> {
+        let found = Arc::default();
+        self.commands.run(Command::List { most, found: Arc::clone(&found) })?;
+        let found = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
+        let names = self.ledger.names();
+        Ok(found.into_iter().filter_map(|listed| Carried::of(listed, &names)).collect())
     }
 
     fn listeners(&self) -> MutexGuard<'_, BTreeMap<String, Listener>> {

@@ -77,7 +77,7 @@ impl Load {
 
 /// The relay connects to endpoints itself, and so do sockets whose destination a hook translates. Such a connection counts for
 /// each Service port that can lead there.
-fn direct_endpoints(plan: &Plan) -> HashMap<SocketAddr, Vec<&PortKey>> {
+pub(super) fn direct_endpoints(plan: &Plan) -> HashMap<SocketAddr, Vec<&PortKey>> {
     let mut ports = HashMap::<SocketAddr, Vec<&PortKey>>::new();
     let limits = plan.node.limits;
     if !limits.relayed && !limits.at_connect {

@@ -2,6 +2,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `open` | open connections one by one |
 //! | `load` | open connections by Service port and endpoint |
 //! | `removed` | endpoints that are gone, and when their connections are reset |
 //! | `rebalance` | which idle connections end because endpoints were added |
@@ -9,6 +10,7 @@
 //! | `worker` | the thread that does it, at a bounded rate |
 
 mod load;
+mod open;
 mod rebalance;
 mod removed;
 mod reset;
@@ -16,6 +18,7 @@ mod table;
 mod worker;
 
 pub use load::{Load, PortLoad};
+pub use open::{LeadsTo, OpenConnection, OpenConnections, Phase, Wanted};
 pub use rebalance::{Candidate, IdleClock, Rebalancer};
 pub use removed::Removed;
 pub use reset::{Persistence, Resetter};

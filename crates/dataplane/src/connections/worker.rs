@@ -363,7 +363,7 @@ fn end_idle(
 }
 
 /// The timeouts of connection tracking, which may change at any time.
-fn idle_clock() -> Result<IdleClock, Error> {
+pub(super) fn idle_clock() -> Result<IdleClock, Error> {
     let seconds = |name: &str| -> Result<Duration, Error> {
         let text = sysctl::read(&format!("net/netfilter/nf_conntrack_tcp_timeout_{name}"))?;
         Ok(Duration::from_secs(text.and_then(|text| text.parse().ok()).unwrap_or(0)))

@@ -12,6 +12,7 @@
 
 mod apply;
 mod chains;
+mod counts;
 #[doc(hidden)]
 pub mod fuzz;
 mod mode;

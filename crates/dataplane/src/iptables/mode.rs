@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use portolan_kernel::accounting::Accounting;
-use portolan_model::Algorithm;
+use portolan_model::{Algorithm, Family};
 use portolan_plan::{Limits, Plan};
 
-use super::{COUNTERS, INVALID_DROPPED, Iptables, IptablesKernel, LOOPBACK_ACCEPTED, NAME, chains, listing};
+use super::counts::Counters;
+use super::{COUNTERS, Iptables, IptablesKernel, NAME, chains, listing};
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place, RemovalError, Report};
 use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally, ServiceChains};
-use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
+use crate::traffic::ReadTraffic;
 use crate::view::View;
-use crate::{Difference, Error, Listeners, ModeSettings, Reconciler, SyncReport, Trust};
+use crate::{Difference, Error, Listeners, ModeSettings, Observe, Reconciler, SyncReport, Trust};
 
 const FEATURES: &[Feature] = &[requirements::NETLINK, requirements::NAT_OF_BOTH];
 
@@ -182,23 +183,12 @@ impl ActiveMode for ActiveIptables {
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
-        Ok(Box::new(Counters::default()))
+        let kernel = self.reconciler.kernel();
+        let families = Family::BOTH.into_iter().filter(|family| kernel.serves(*family)).collect();
+        Ok(Box::new(Counters::new(kernel.variant(), families, self.settings.traffic_counters)))
     }
 
     fn rule_tally(&self) -> Option<RuleTally> {
         Some(self.reconciler.kernel().tally().clone())
-    }
-}
-
-/// kube-proxy's counters in this mode.
-#[derive(Default)]
-struct Counters(TrafficSample);
-
-impl ReadTraffic for Counters {
-    fn read(&mut self, _: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
-        let mut accounting = Accounting::open()?;
-        self.0.invalid_dropped = accounting.packets(INVALID_DROPPED)?;
-        self.0.loopback_accepted = accounting.packets(LOOPBACK_ACCEPTED)?;
-        Ok(&self.0)
     }
 }

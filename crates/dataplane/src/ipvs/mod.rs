@@ -12,6 +12,7 @@
 
 mod apply;
 mod chains;
+mod counts;
 mod drain;
 mod leftovers;
 mod listing;

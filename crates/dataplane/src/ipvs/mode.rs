@@ -8,6 +8,7 @@ use portolan_kernel::ipvs::{Ipvs as Balancer, Timeouts};
 use portolan_model::{Algorithm, IpNet};
 use portolan_plan::{Limits, Plan};
 
+use super::counts::Counters;
 use super::leftovers::VirtualServers;
 use super::{DEVICE, Ipvs, IpvsKernel, IpvsSettings, NAME, chains, listing, prepare, schedulers};
 use crate::fake::FakeKernel;
@@ -15,7 +16,7 @@ use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place};
 use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally};
-use crate::traffic::{NoCounters, ReadTraffic};
+use crate::traffic::ReadTraffic;
 use crate::view::View;
 use crate::{Difference, Error, FlagKind, Listeners, ModeFlag, ModeSettings, Options, Reconciler, SyncReport, Trust};
 
@@ -108,6 +109,8 @@ impl Mode for IpvsMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OwnSettings {
     masquerade_bit: u8,
+    /// From the next start of the mode on.
+    counts_traffic: bool,
     scheduler: String,
     machine: IpvsSettings,
     /// Virtual servers in these ranges are never deleted.
@@ -121,6 +124,7 @@ impl OwnSettings {
         let options = &settings.options;
         Self {
             masquerade_bit: settings.masquerade_bit,
+            counts_traffic: settings.traffic_counters,
             scheduler: options.text("ipvs.scheduler").to_owned(),
             machine: IpvsSettings { strict_arp: options.boolean("ipvs.strictARP"), timeouts: timeouts(options) },
             excluded: options.list("ipvs.excludeCIDRs").iter().filter_map(|text| text.parse().ok()).collect(),
@@ -201,7 +205,7 @@ impl ActiveMode for ActiveIpvs {
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
-        Ok(Box::new(NoCounters::default()))
+        Ok(Box::new(Counters::new(self.settings.counts_traffic)))
     }
 
     fn rule_tally(&self) -> Option<RuleTally> {

@@ -8,6 +8,7 @@
 //! * `condition`, `sets`, `run`, `trace`: traces a packet through rules.
 
 mod condition;
+mod counted;
 mod kernel;
 mod layout;
 mod leftovers;
@@ -30,6 +31,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 pub use condition::Matching;
+pub(crate) use counted::counted_rules;
 pub use kernel::RuleTally;
 pub(crate) use kernel::TablesKernel;
 pub(crate) use layout::{Jump, Layout};

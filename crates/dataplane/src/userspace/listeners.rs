@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use portolan_model::{Family, Protocol};
 use portolan_plan::{Pool, PortKey};
-use portolan_relay::{Counters, Limits, NamedSocket, Relay, Resets};
+use portolan_relay::{Carried, Counters, EndpointCounters, Limits, NamedSocket, Relay, Resets};
 
 use super::objects::{Listener, Targets};
 use crate::Error;
@@ -81,6 +81,18 @@ impl Listeners {
     pub fn counters(&self) -> Vec<(Listener, Counters)> {
         let named = self.relay.counters().into_iter();
         named.filter_map(|(name, counters)| Some((Listener::named(&name)?, counters))).collect()
+    }
+
+    /// What each endpoint of a listener has carried.
+    pub(super) fn endpoint_counters(&self) -> Vec<(Listener, SocketAddr, EndpointCounters)> {
+        let named = self.relay.endpoint_counters().into_iter();
+        named.filter_map(|(name, endpoint, counters)| Some((Listener::named(&name)?, endpoint, counters))).collect()
+    }
+
+    /// Open connections, at most so many.
+    pub(crate) fn connections(&self, most: usize) -> Result<Vec<(Listener, Carried)>, Error> {
+        let carried = self.relay.connections(most)?.into_iter();
+        Ok(carried.filter_map(|carried| Some((Listener::named(&carried.listener)?, carried))).collect())
     }
 
     /// Opens a listener, at the preferred port if that is free, and sets its targets.

@@ -11,6 +11,7 @@
 
 mod apply;
 mod chains;
+mod counts;
 mod listeners;
 mod mode;
 mod objects;

@@ -1,18 +1,17 @@
 //! userspace mode as the rest of the program sees it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use portolan_model::Family;
-use portolan_plan::{Limits, Plan, PortKey};
+use portolan_plan::{Limits, Plan};
 
-use super::{Counters, Listeners, NAME, RelayLimits, Userspace, UserspaceKernel, chains, listing};
+use super::counts::RelayCounters;
+use super::{Listeners, NAME, RelayLimits, Userspace, UserspaceKernel, chains, listing};
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges, synchronize_by_reconciler};
 use crate::place::Owned;
 use crate::requirements::{self, Feature};
 use crate::tables::{self, RuleTally};
-use crate::traffic::{ForgetCounts, ReadTraffic, Relayed, ServiceTraffic, TrafficSample, Usage, bytes};
+use crate::traffic::ReadTraffic;
 use crate::view::View;
 use crate::{Error, ModeSettings, Reconciler};
 
@@ -114,7 +113,7 @@ impl ActiveMode for ActiveUserspace {
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {
         let listeners = self.reconciler.kernel().listeners().clone();
-        Ok(Box::new(RelayCounters { listeners, sample: TrafficSample::default() }))
+        Ok(Box::new(RelayCounters::new(listeners)))
     }
 
     fn rule_tally(&self) -> Option<RuleTally> {
@@ -124,34 +123,4 @@ impl ActiveMode for ActiveUserspace {
     fn listeners(&self) -> Option<Arc<Listeners>> {
         Some(self.reconciler.kernel().listeners().clone())
     }
-}
-
-/// The relay counts connections and bytes; it does not see packets.
-struct RelayCounters {
-    listeners: Arc<Listeners>,
-    sample: TrafficSample,
-}
-
-impl ReadTraffic for RelayCounters {
-    fn read(&mut self, plan: &Plan, _: &mut ForgetCounts<'_>) -> Result<&TrafficSample, Error> {
-        let ports: HashMap<(Family, String), &PortKey> =
-            plan.services.keys().map(|port| ((port.family, format!("{port}/{}", port.name.protocol)), port)).collect();
-        let services = self.listeners.counters().into_iter().filter_map(|(listener, counted)| {
-            let port = ports.get(&(listener.family, listener.port_name().to_owned()))?;
-            Some(((*port).clone(), service_traffic(&counted)))
-        });
-        self.sample.services = services.collect();
-        self.sample.carried = self.listeners.active();
-        Ok(&self.sample)
-    }
-}
-
-fn service_traffic(counted: &Counters) -> ServiceTraffic {
-    let Counters { dial_errors, retries, failed, refused_at_limit: waits, .. } = *counted;
-    let total = Usage {
-        connections: counted.connections,
-        requests: bytes(counted.bytes_from_clients),
-        replies: bytes(counted.bytes_to_clients),
-    };
-    ServiceTraffic { total, relayed: Relayed { dial_errors, retries, failed, waits }, ..ServiceTraffic::default() }
 }

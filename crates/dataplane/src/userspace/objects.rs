@@ -46,6 +46,11 @@ impl Listener {
         Self { family: port.family, protocol, name: format!("{}/{protocol}/{pool}", plain(&port.to_string())).into() }
     }
 
+    /// What [`Self::port_name`] is for the listeners of a Service port.
+    pub(crate) fn name_of_port(port: &PortKey) -> String {
+        Self::new(port, Pool::Cluster).port_name().to_owned()
+    }
+
     /// `namespace/service:port/protocol`.
     pub fn port_name(&self) -> &str {
         self.name.rsplit_once('/').map_or(&self.name, |(port, _)| port)

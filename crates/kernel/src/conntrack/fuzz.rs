@@ -1,6 +1,7 @@
 //! The decoder of tracked flows on any bytes, for the fuzz targets. What is decoded is encoded and decoded again.
 
 use super::tcp::read_tcp_flow;
+use super::tracked::read_tracked;
 use super::{Flow, ORIGINAL, PROTOCOL_HEADER, REPLY, read_flow, write_tuple};
 use crate::netlink::{Header, MessageWriter, Messages};
 
@@ -9,6 +10,7 @@ pub(crate) fn decode(bytes: &[u8]) {
         let (flow, tcp) = (read_flow(&message), read_tcp_flow(&message));
         flow.iter().for_each(check_flow);
         assert_eq!(tcp.map(|tcp| tcp.flow), flow.filter(|flow| flow.protocol == TCP));
+        assert_eq!(read_tracked(&message).map(|tracked| tracked.flow), flow);
     }
 }
 

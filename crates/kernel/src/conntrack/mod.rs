@@ -3,6 +3,7 @@
 pub(crate) mod fuzz;
 mod refused;
 mod tcp;
+mod tracked;
 mod tuple;
 
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
 pub use refused::{Refusals, Refused};
 pub use tcp::{TcpFlow, TcpFlowId, TcpState};
+pub use tracked::Tracked;
 use tuple::{read_tuple, write_protocol, write_tuple};
 
 /// A tracked flow with both directions. Protocols without ports have port 0.

@@ -32,7 +32,7 @@ pub(super) mod timeout {
 }
 
 const SERVICE: u16 = 1;
-const DESTINATION: u16 = 2;
+pub(super) const DESTINATION: u16 = 2;
 const INFO_VERSION: u16 = 1;
 
 mod service {
@@ -98,9 +98,7 @@ pub(super) fn write_destination(
 ) {
     write_server(writer, server, None);
     writer.nest(DESTINATION, |writer| {
-        writer.attribute(destination::FAMILY, &family(endpoint.ip()).to_ne_bytes());
-        writer.attribute(destination::ADDRESS, &octets(endpoint.ip()));
-        writer.attribute(destination::PORT, &endpoint.port().to_be_bytes());
+        write_endpoint(writer, endpoint);
         if let Some(weight) = weight {
             let masquerading = 0u32;
             writer.attribute(destination::METHOD, &masquerading.to_ne_bytes());
@@ -109,6 +107,12 @@ pub(super) fn write_destination(
             writer.attribute(destination::LOWER_THRESHOLD, &0u32.to_ne_bytes());
         }
     });
+}
+
+pub(super) fn write_endpoint(writer: &mut MessageWriter, endpoint: SocketAddr) {
+    writer.attribute(destination::FAMILY, &family(endpoint.ip()).to_ne_bytes());
+    writer.attribute(destination::ADDRESS, &octets(endpoint.ip()));
+    writer.attribute(destination::PORT, &endpoint.port().to_be_bytes());
 }
 
 /// `None` also for a server that is identified by a firewall mark instead of an address.
@@ -131,21 +135,24 @@ pub(super) fn read_server(message: &Message<'_>) -> Option<(ServerAddress, Sched
 pub(super) fn read_destination(message: &Message<'_>) -> Option<Destination> {
     let attributes = message.attributes(PROTOCOL_HEADER).nested(DESTINATION);
     let number = |kind| number_32(attributes, kind);
-    // Kernels before 3.18 do not report the family: it is that of the server, which the zeros after an IPv4 address
-    // show.
-    let octets = attributes.first(destination::ADDRESS)?.value;
-    let is_short = octets.get(4..).is_none_or(|rest| rest.iter().all(|octet| *octet == 0));
-    let guess = if is_short { libc::AF_INET } else { libc::AF_INET6 };
-    let family = number_16(attributes, destination::FAMILY).or(u16::try_from(guess).ok())?;
-    let endpoint = SocketAddr::new(read_address(family, octets)?, attributes.first(destination::PORT)?.number_16()?);
     Some(Destination {
-        endpoint,
+        endpoint: read_endpoint(attributes)?,
         weight: number(destination::WEIGHT)?,
         active_connections: number(destination::ACTIVE)?,
         inactive_connections: number(destination::INACTIVE)?,
         persistent_connections: number(destination::PERSISTENT)?,
         masquerades: number(destination::METHOD)? & METHOD_MASK == 0,
     })
+}
+
+pub(super) fn read_endpoint(attributes: Attributes<'_>) -> Option<SocketAddr> {
+    // Kernels before 3.18 do not report the family: it is that of the server, which the zeros after an IPv4 address
+    // show.
+    let octets = attributes.first(destination::ADDRESS)?.value;
+    let is_short = octets.get(4..).is_none_or(|rest| rest.iter().all(|octet| *octet == 0));
+    let guess = if is_short { libc::AF_INET } else { libc::AF_INET6 };
+    let family = number_16(attributes, destination::FAMILY).or(u16::try_from(guess).ok())?;
+    Some(SocketAddr::new(read_address(family, octets)?, attributes.first(destination::PORT)?.number_16()?))
 }
 
 pub(super) fn read_timeouts(message: &Message<'_>) -> Timeouts {

@@ -1,6 +1,7 @@
 //! The decoders of IPVS on any bytes, for the fuzz targets. A server that is decoded is encoded and decoded again.
 
 use super::codec::{self, PROTOCOL_HEADER};
+use super::usage::read_usage;
 use super::{Scheduling, ServerAddress};
 use crate::netlink::{Header, Message, MessageWriter, Messages};
 
@@ -9,6 +10,7 @@ pub(crate) fn decode(bytes: &[u8]) {
         codec::read_timeouts(&message);
         codec::read_version(&message);
         check_server(&message);
+        _ = read_usage(&message);
         if let Some(destination) = codec::read_destination(&message) {
             destination.connections();
         }

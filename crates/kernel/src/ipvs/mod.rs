@@ -4,6 +4,7 @@ mod codec;
 pub(crate) mod fuzz;
 mod server;
 mod tally;
+mod usage;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use codec::{PROTOCOL_HEADER, command, timeout};
 
 pub use server::{Destination, Scheduling, ServerAddress, Timeouts};
 pub use tally::Tally;
+pub use usage::DestinationUsage;
 
 const CONTROLLER: u16 = 16;
 const GET_FAMILY: u8 = 3;

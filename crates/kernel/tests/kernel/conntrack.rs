@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow, TcpFlowId, TcpState};
+use portolan_kernel::conntrack::{Conntrack, Flow, TcpFlow, TcpFlowId, TcpState, Tracked};
+use portolan_kernel::nftables::Count;
 use portolan_model::Family;
 
 use crate::common::{new_namespace, run};
@@ -137,4 +138,27 @@ fn tcp_connections_have_a_state_and_the_time_that_is_left() {
     assert_eq!(conntrack.find_tcp(address("10.2.0.1:8080"), address("10.1.0.1:1000")).unwrap(), None);
     assert_eq!(conntrack.find_tcp(address("10.1.0.5:1000"), address("10.96.0.1:80")).unwrap(), None);
     assert_eq!(conntrack.tcp_flows(Family::V6, |count: &mut u32, _| *count += 1).unwrap(), 0);
+}
+
+/// The kernel counts and dates connections of a namespace that asks for it.
+#[test]
+fn accounting_is_read_where_there_is_any() {
+    new_namespace();
+    let mut conntrack = Conntrack::open().unwrap();
+    let plain = flow(UDP, "10.1.0.5:1000", "10.96.0.1:80", "10.2.0.1:8080");
+    conntrack.insert(&plain, Duration::from_secs(600)).unwrap();
+    let found = conntrack.find_tracked(UDP, plain.original_source, plain.original_destination).unwrap().unwrap();
+    assert_eq!((found.flow, found.sent, found.started), (plain, None, None));
+    for setting in ["nf_conntrack_acct", "nf_conntrack_timestamp"] {
+        std::fs::write(format!("/proc/sys/net/netfilter/{setting}"), "1").unwrap();
+    }
+    insert_tcp("10.1.0.1", "ESTABLISHED", "600", "SEEN_REPLY,ASSURED");
+    insert_tcp("10.1.0.4", "TIME_WAIT", "100", "SEEN_REPLY,ASSURED");
+    let all: Vec<Tracked> = conntrack.tracked(Family::V4, |all: &mut Vec<_>, tracked| all.push(*tracked)).unwrap();
+    assert_eq!(all.len(), 3);
+    let of = |client: &str| all.iter().find(|it| it.flow.original_source == address(client)).unwrap();
+    let counted = of("10.1.0.1:1000");
+    assert_eq!((counted.sent, counted.received), (Some(Count::default()), Some(Count::default())));
+    assert!(counted.started.unwrap().elapsed().unwrap() < Duration::from_secs(60), "{counted:?}");
+    assert!(!counted.is_closed() && of("10.1.0.4:1000").is_closed() && !of("10.1.0.5:1000").is_closed());
 }

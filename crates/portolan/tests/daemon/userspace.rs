@@ -1,12 +1,13 @@
 //! userspace mode on a running node.
 
+use std::collections::BTreeSet;
 use std::process::ExitStatus;
 
 use portolan_testkit::{Protocol, topology};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::iptables::{command, save};
-use crate::node::{Node, WEB, WEB_IP, udp_service, web};
+use crate::node::{Node, WEB, WEB_IP, service, udp_service, web};
 use crate::poll::until;
 use crate::traffic::{Traffic, node_with_service};
 
@@ -69,6 +70,25 @@ fn endpoints_that_do_not_answer_are_skipped() {
         node.answer("pod-a3", WEB, Protocol::Tcp);
         metric(&node, "portolan_relay_failed_connections_total") > Some(0.0)
     });
+}
+
+/// With the traffic policy Local, the ClusterIP and the node port have listeners of their own.
+#[test]
+fn the_listeners_of_a_service_port_are_counted_together() {
+    let mut node = Node::new();
+    let spec = service("web", WEB_IP, "type: NodePort\n  externalTrafficPolicy: Local", &["10.244.1.2"]);
+    let spec = spec.replace("{port: 80,", "{port: 80, nodePort: 30080,");
+    node.write("web.yaml", &spec.replace("- addresses: [10.244.1.2]", "- {addresses: [10.244.1.2], nodeName: node-a}"));
+    node.serve(&["10.244.1.2:8080"], Protocol::Tcp);
+    node.start_with(&TRAFFIC_FLAGS);
+    for _ in 0..4 {
+        assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1");
+        assert_eq!(node.answer("client", "192.168.50.1:30080", Protocol::Tcp), "pod-a1");
+    }
+    assert_eq!(metric(&node, "portolan_service_connections_total"), Some(8.0));
+    let redirects = redirects(&node);
+    let ports: BTreeSet<&str> = redirects.iter().filter_map(|rule| rule.rsplit(' ').next()).collect();
+    assert_eq!(ports.len(), 2, "{redirects:?}");
 }
 
 #[test]

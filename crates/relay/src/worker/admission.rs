@@ -6,11 +6,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use super::load::Held;
-use crate::counters::Tally;
+use crate::counters::{EndpointTally, Tally};
 
 /// How many times the free connections a Service or a client may hold.
 const SHARE: usize = 3;
@@ -31,10 +31,27 @@ pub(crate) struct Seat {
     client: IpAddr,
     pub(super) tally: Arc<Tally>,
     /// The endpoint that the connection counts for, once it has one.
-    pub(super) endpoint: Option<Held>,
+    endpoint: Option<(Held, Arc<EndpointTally>)>,
 }
 
 impl Seat {
+    /// The connection leads to this endpoint from now on.
+    pub(super) fn lead_to(&mut self, endpoint: SocketAddr, held: Held) {
+        let tally = self.tally.endpoint(endpoint);
+        tally.connections.add(1);
+        self.endpoint = Some((held, tally));
+    }
+
+    pub(super) fn count_from_client(&self, bytes: u64) {
+        self.tally.bytes_from_clients.add(bytes);
+        self.endpoint.iter().for_each(|(_, tally)| tally.bytes_from_clients.add(bytes));
+    }
+
+    pub(super) fn count_to_client(&self, bytes: u64) {
+        self.tally.bytes_to_clients.add(bytes);
+        self.endpoint.iter().for_each(|(_, tally)| tally.bytes_to_clients.add(bytes));
+    }
+
     pub(super) fn is_of(&self, service: &str) -> bool {
         *self.service == *service
     }

@@ -1,9 +1,9 @@
 //! The commands of other threads, and their execution.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use portolan_model::Protocol;
@@ -11,6 +11,7 @@ use portolan_model::Protocol;
 use super::Worker;
 use super::accepting::Listener;
 use super::choice::Choice;
+use super::listing::Listed;
 use super::pausing::Doorway;
 use super::slots::Key;
 use super::timers::Alarm;
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     SetTargets { name: String, targets: Targets },
     Close { name: String },
     Reset { wanted: Resets, count: Arc<AtomicUsize> },
+    List { most: usize, found: Arc<Mutex<Vec<Listed>>> },
     StopAccepting,
     End,
 }
@@ -83,6 +85,9 @@ impl Worker {
             Command::SetTargets { name, targets } => self.set_targets(&name, targets),
             Command::Close { name } => self.close(&name),
             Command::Reset { wanted, count } => count.store(self.reset_connections(&wanted), Ordering::Release),
+            Command::List { most, found } => {
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = self.list(most);
+            }
             Command::StopAccepting => self.stop_accepting(),
             Command::End => self.has_ended = true,
         }
@@ -95,6 +100,7 @@ impl Worker {
             listener.share = Arc::clone(share);
         }
         listener.choice.set(targets);
+        listener.tally.keep_endpoints(|endpoint| listener.choice.has(endpoint));
         let protocol = listener.protocol;
         if !listener.has_targets {
             listener.has_targets = true;

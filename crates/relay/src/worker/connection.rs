@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
+use rustix::net::getpeername;
 use rustix::net::sockopt::set_socket_linger;
 
 use super::admission::Seat;
 use super::flow::{Broken, Flow, Pace};
+use super::listing::Listed;
 use super::pipes::Pipes;
 use crate::limits::Limits;
 
@@ -21,6 +24,10 @@ pub(crate) struct Connection {
     /// From the server to the client.
     down: Flow,
     seat: Seat,
+    started: Instant,
+    /// Bytes from and to the client.
+    sent: u64,
+    received: u64,
     /// When a byte or the end of file was forwarded last.
     last_moved: Instant,
     /// The connection waits for its next turn, or for a pipe.
@@ -42,7 +49,19 @@ impl Connection {
     pub(crate) fn new(client: OwnedFd, (server, endpoint): (OwnedFd, SocketAddr), seat: Seat, now: Instant) -> Self {
         // Most clients send first, and have sent by now; servers wait for that.
         let (up, down) = (Flow::new(true), Flow::new(false));
-        Connection { client, server, endpoint, up, down, seat, last_moved: now, is_queued: false }
+        Connection {
+            client,
+            server,
+            endpoint,
+            up,
+            down,
+            seat,
+            started: now,
+            sent: 0,
+            received: 0,
+            last_moved: now,
+            is_queued: false,
+        }
     }
 
     pub(crate) fn client(&self) -> &OwnedFd {
@@ -56,6 +75,20 @@ impl Connection {
     /// Whether it is a connection of this Service to this endpoint.
     pub(crate) fn leads(&self, service: &str, endpoint: SocketAddr) -> bool {
         self.endpoint == endpoint && self.seat.is_of(service)
+    }
+
+    /// `None` once the client is gone.
+    pub(super) fn listed(&self, now: Instant) -> Option<Listed> {
+        let client = getpeername(&self.client).ok()??;
+        Some(Listed {
+            tally: Arc::clone(&self.seat.tally),
+            client: client.try_into().ok()?,
+            endpoint: self.endpoint,
+            age: now.saturating_duration_since(self.started),
+            idle: self.idle_time(now),
+            bytes_from_client: self.sent,
+            bytes_to_client: self.received,
+        })
     }
 
     pub(crate) fn idle_time(&self, now: Instant) -> Duration {
@@ -96,7 +129,8 @@ impl Connection {
     fn run_up(&mut self, pipes: &mut Pipes) -> Result<(Pace, u64), Side> {
         let mut moved = 0;
         let outcome = self.up.run(&self.client, &self.server, pipes, &mut moved);
-        self.seat.tally.bytes_from_clients.add(moved);
+        self.sent += moved;
+        self.seat.count_from_client(moved);
         let failed = |broken| if broken == Broken::Source { Side::Client } else { Side::Server };
         outcome.map(|pace| (pace, moved)).map_err(failed)
     }
@@ -104,7 +138,8 @@ impl Connection {
     fn run_down(&mut self, pipes: &mut Pipes) -> Result<(Pace, u64), Side> {
         let mut moved = 0;
         let outcome = self.down.run(&self.server, &self.client, pipes, &mut moved);
-        self.seat.tally.bytes_to_clients.add(moved);
+        self.received += moved;
+        self.seat.count_to_client(moved);
         let failed = |broken| if broken == Broken::Source { Side::Server } else { Side::Client };
         outcome.map(|pace| (pace, moved)).map_err(failed)
     }

@@ -15,6 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 use super::Worker;
 use super::admission::Seat;
 use super::dialing::is_local;
+use super::listing::Listed;
 use super::pausing::Doorway;
 use super::poller::Source;
 use super::slots::{Key, Slots};
@@ -40,6 +41,10 @@ pub(super) struct Association {
     /// The socket of the listener, which another process may have taken over since.
     answers: Arc<OwnedFd>,
     seat: Seat,
+    started: Instant,
+    /// Bytes from and to the client.
+    sent: u64,
+    received: u64,
     last_used: Instant,
     /// When its timer fires.
     checked_at: Instant,
@@ -89,7 +94,10 @@ impl Worker {
         let Some(association) = self.associations.slots.get_mut(key) else { return Ok(()) };
         association.last_used = self.now;
         match send(&association.socket, content, SendFlags::NOSIGNAL) {
-            Ok(bytes) => association.seat.tally.bytes_from_clients.add(bytes as u64),
+            Ok(bytes) => {
+                association.sent += bytes as u64;
+                association.seat.count_from_client(bytes as u64);
+            }
             // The datagram is dropped.
             Err(error) if is_local(error) => {}
             Err(Errno::MSGSIZE | Errno::INTR) => {}
@@ -119,7 +127,7 @@ impl Worker {
         };
         let socket = self.reach_endpoint(flow.0, endpoint)?;
         let mut seat = self.admission.take(&share, flow.1.ip(), &tally);
-        seat.endpoint = Some(self.load.hold(endpoint));
+        seat.lead_to(endpoint, self.load.hold(endpoint));
         self.connection_started(&seat);
         let answers = Arc::clone(answers);
         self.add(Association {
@@ -128,6 +136,9 @@ impl Worker {
             socket,
             answers,
             seat,
+            started: self.now,
+            sent: 0,
+            received: 0,
             last_used: self.now,
             checked_at: self.now + self.limits.udp_idle,
         })
@@ -199,7 +210,8 @@ impl Worker {
         self.health.answered(Protocol::Udp, association.endpoint);
         let (_, client, at) = association.flow;
         if datagram::send(association.answers.as_fd(), &buffer[..length], client, at).is_ok() {
-            association.seat.tally.bytes_to_clients.add(length as u64);
+            association.received += length as u64;
+            association.seat.count_to_client(length as u64);
         }
         Ok(())
     }
@@ -229,6 +241,18 @@ impl Worker {
         let all = self.associations.slots.iter().filter(|(_, it)| it.flow.0 == listener);
         let gone: Vec<Key> = all.filter(|(_, it)| !choice.has(it.endpoint)).map(|(key, _)| key).collect();
         gone.into_iter().for_each(|key| self.end_association(key));
+    }
+
+    pub(super) fn list_associations(&self) -> impl Iterator<Item = Listed> {
+        self.associations.slots.iter().map(|(_, association)| Listed {
+            tally: Arc::clone(&association.seat.tally),
+            client: association.flow.1,
+            endpoint: association.endpoint,
+            age: self.now.saturating_duration_since(association.started),
+            idle: self.now.saturating_duration_since(association.last_used),
+            bytes_from_client: association.sent,
+            bytes_to_client: association.received,
+        })
     }
 
     fn end_association(&mut self, key: Key) {

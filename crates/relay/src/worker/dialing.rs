@@ -234,7 +234,7 @@ impl Worker {
             listener.choice.bind(pending.address.ip(), dial.endpoint, self.now);
         }
         self.remove_if_unused(pending.listener);
-        pending.seat.endpoint = Some(dial.held);
+        pending.seat.lead_to(dial.endpoint, dial.held);
         self.connect(pending.client, (dial.socket, dial.endpoint), pending.seat);
     }
 

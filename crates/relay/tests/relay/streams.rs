@@ -28,6 +28,37 @@ fn bytes_go_both_ways_and_are_counted() {
 }
 
 #[test]
+fn open_connections_are_listed_and_counted_by_endpoint() {
+    let relay = relay();
+    let (first, second) = (named(b'a'), named(b'b'));
+    let web = web(&relay, to(&[first, second]));
+    let mut clients = [(); 3].map(|()| connect(web));
+    clients.iter_mut().for_each(|client| _ = name_from(client).unwrap());
+    assert_echo(&mut clients[0], b"hello");
+    let mut open = relay.connections(10).unwrap();
+    open.sort_by_key(|carried| carried.client);
+    let mut expected = clients.each_ref().map(|client| client.local_addr().unwrap());
+    expected.sort();
+    assert_eq!(open.iter().map(|carried| carried.client).collect::<Vec<_>>(), expected);
+    assert!(open.iter().all(|carried| carried.listener == "web" && [first, second].contains(&carried.endpoint)));
+    let asked = open.iter().find(|carried| carried.client == clients[0].local_addr().unwrap()).unwrap();
+    assert_eq!((asked.bytes_from_client, asked.bytes_to_client), (5, 6));
+    assert_eq!(relay.connections(2).unwrap().len(), 2, "no more than asked for");
+    let of = |endpoint| {
+        let all = relay.endpoint_counters().into_iter();
+        all.filter(|it| it.0 == "web" && it.1 == endpoint).map(|it| it.2.connections).sum::<u64>()
+    };
+    assert_eq!((of(first) + of(second), of(first).min(of(second))), (3, 1));
+    relay.set_targets("web", to(&[second])).unwrap();
+    assert!(of(first) > 0, "it still has connections");
+    drop(clients);
+    until("they have ended", || relay.active() == 0);
+    assert_eq!(relay.connections(10).unwrap(), []);
+    relay.set_targets("web", to(&[second])).unwrap();
+    assert_eq!(of(first), 0, "it is forgotten");
+}
+
+#[test]
 fn a_client_that_has_said_all_still_hears_the_answer() {
     let relay = relay();
     let (listener, address) = server();

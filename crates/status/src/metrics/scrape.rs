@@ -188,7 +188,12 @@ fn compute_traffic<'a, Key: Ord + Clone>(
     let shown = || fold.shown().map(|(key, counters)| (labels(key), counters));
     let others = || fold.others().map(|counters| (vec![OTHERS.to_owned(); n_labels], counters));
     let all = || shown().chain(others());
-    let volumes = |value: fn(Volume) -> u64| all().flat_map(move |(labels, it)| directed(labels, it, value)).collect();
+    // A mode that does not count packets or bytes has no series for them: zero would be wrong.
+    let is_counted = |it: &Counters, value: fn(Volume) -> u64| value(it.requests) + value(it.replies) > 0;
+    let volumes = |value: fn(Volume) -> u64| {
+        let counted = all().filter(|(_, it)| is_counted(it, value));
+        counted.flat_map(move |(labels, it)| directed(labels, it, value)).collect()
+    };
     [
         compute(&metrics.connections, all().map(|(labels, it)| (labels, it.connections)).collect()),
         compute(&metrics.packets, volumes(|it| it.packets)),

@@ -184,3 +184,16 @@ fn loads_are_shown_for_a_bounded_number_of_endpoints() {
     assert_eq!(open[0], format!("portolan_endpoint_open_connections{{{labels},endpoint=\"10.0.0.2:80\"}} 70"));
     assert!(open.len() == 2 && open[1].contains("endpoint=\"(others)\"") && open[1].ends_with(" 11"), "{open:?}");
 }
+
+/// iptables rules see the first packet of a connection, and a relay sees no packets at all.
+#[test]
+fn what_a_mode_does_not_count_has_no_series() {
+    let (read, _) = reader(|_| {
+        let connections = Counters { connections: 7, ..Counters::default() };
+        Ok(TrafficSample { services: vec![(port("web"), connections)], ..TrafficSample::default() })
+    });
+    let it = Fixture::with(|options| options.read_traffic = Some(read));
+    let found = lines(&it, "portolan_service_");
+    assert!(found.iter().any(|line| line.starts_with("portolan_service_connections_total") && line.ends_with(" 7")));
+    assert!(!found.iter().any(|line| line.contains("_packets_total{") || line.contains("_bytes_total{")), "{found:?}");
+}
