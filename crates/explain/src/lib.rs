@@ -4,20 +4,31 @@
 //! Nothing here can write to a kernel.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod algorithm;
 mod conditions;
+mod connection;
+mod connections;
 mod difference;
 mod load;
+mod names;
 mod open_connections;
 mod packet;
+mod path;
+mod printable;
 mod services;
 mod table;
 mod verify;
 
 pub use conditions::EndpointCondition;
+pub use connection::{ConnectionAnswer, connection_answer};
+pub use connections::{ConnectionChange, ConnectionRow, ConnectionsAnswer, connections_answer};
 pub use difference::{BehaviourChange, DifferenceAnswer, difference};
 pub use load::{EndpointLoad, LoadAnswer, LoadRow, load_answer};
+pub use names::{NamedPacket, NamedService, Names, PathQuestion, Paths};
 pub use packet::{CandidateAnswer, PacketAnswer, PacketQuestion, StepAnswer, explain_packet};
+pub use path::PathAnswer;
+pub use printable::printable;
 pub use services::{ServiceRow, ServicesAnswer, services};
 pub use table::Style;
 pub use verify::{VerifyAnswer, verify_answer};

@@ -3,12 +3,14 @@
 use std::net::{IpAddr, SocketAddr};
 
 use portolan_model::Protocol;
-use portolan_plan::{Fate, Packet, Plan, ServicePlan, Step, Trace, trace};
+use portolan_plan::{Fate, Packet, Plan, PortKey, ServicePlan, Step, Trace, trace};
 use serde::{Deserialize, Serialize};
 
+use crate::advice::{advice, pods_of};
 use crate::algorithm;
 use crate::conditions::conditions;
 use crate::open_connections;
+use crate::printable::printable;
 use crate::table::Style;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,11 +44,19 @@ impl PacketQuestion {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PacketAnswer {
     pub packet: String,
+    /// The names that the question is about, where it has names.
+    #[serde(default)]
+    pub source_name: Option<String>,
+    #[serde(default)]
+    pub destination_name: Option<String>,
     pub service: Option<String>,
     /// `forward`, `reject`, `drop`, `pass`, `stopped` (by a rule that belongs to no Service) or `unknown`.
     pub fate: String,
     pub reason: Option<String>,
     pub explanation: String,
+    /// What to look at, if the packet is refused.
+    #[serde(default)]
+    pub advice: Vec<String>,
     pub candidates: Vec<CandidateAnswer>,
     /// How new connections of the Service are shared among its endpoints, if it or the operator asks for an algorithm.
     #[serde(default)]
@@ -80,6 +90,9 @@ pub struct CandidateAnswer {
     pub endpoint: SocketAddr,
     pub probability: f64,
     pub masquerade: bool,
+    /// The Pod behind the endpoint, as `namespace/name`.
+    #[serde(default)]
+    pub pod: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -97,11 +110,14 @@ pub fn explain_packet(plan: &Plan, packet: &Packet, met: &Trace, objects_from: &
     let fate = if is_decided { &decided.fate } else { &met.fate };
     PacketAnswer {
         packet: packet.to_string(),
+        source_name: None,
+        destination_name: None,
         service: decided.service.as_ref().map(ToString::to_string),
         fate: fate_word(fate).into(),
         reason: reason(fate),
         explanation: explanation(fate, met.refused_by.as_deref(), service.is_some_and(|it| is_hashed(it, packet))),
-        candidates: candidates(fate),
+        advice: advice(plan, packet, decided.service.as_ref(), fate),
+        candidates: candidates(plan, decided.service.as_ref(), fate),
         algorithm: service.and_then(|service| algorithm::name(&service.balance)),
         connections_of_removed_endpoints: service.and_then(|it| open_connections::removed(it.open_connections)),
         rebalance: service.and_then(|it| open_connections::rebalance(it.open_connections)),
@@ -177,12 +193,14 @@ fn explanation(fate: &Fate, refused_by: Option<&str>, is_hashed: bool) -> String
     }
 }
 
-fn candidates(fate: &Fate) -> Vec<CandidateAnswer> {
+fn candidates(plan: &Plan, service: Option<&PortKey>, fate: &Fate) -> Vec<CandidateAnswer> {
     let Fate::Forward(candidates) = fate else { return Vec::new() };
+    let pods = service.map(|key| pods_of(plan, &key.name.service)).unwrap_or_default();
     let answer = |(it, probability): (portolan_plan::Candidate, f64)| CandidateAnswer {
         endpoint: it.endpoint,
         probability,
         masquerade: it.masquerade,
+        pod: pods.get(&it.endpoint.ip()).cloned(),
     };
     portolan_plan::shares(candidates).into_iter().map(answer).collect()
 }
@@ -193,11 +211,12 @@ fn steps(steps: &[Step]) -> Vec<StepAnswer> {
 
 impl PacketAnswer {
     pub fn text(&self, style: Style) -> String {
-        let mut lines = vec![style.bold(&self.packet), String::new(), "decided".into()];
+        let mut lines = vec![style.bold(&self.heading()), String::new(), "decided".into()];
         lines.extend(step_lines(&self.decisions, style));
         lines.push(format!("met in {}", self.objects_from));
         lines.extend(step_lines(&self.objects, style));
         lines.push(self.outcome(style));
+        lines.extend(self.advice.iter().map(|advice| format!("  {}", printable(advice))));
         lines.extend(self.candidates.iter().map(|candidate| candidate_line(candidate, style)));
         if let Some(algorithm) = self.algorithm.as_ref().filter(|_| !self.candidates.is_empty()) {
             lines.push(format!("  by the algorithm {algorithm}"));
@@ -213,24 +232,39 @@ impl PacketAnswer {
         if let Some(disagreement) = &self.disagreement {
             lines.push(style.red(&format!("DISAGREEMENT: {disagreement}")));
         }
-        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        lines.extend(self.notes.iter().map(|note| format!("note: {}", printable(note))));
         lines.join("\n") + "\n"
     }
 
-    fn outcome(&self, style: Style) -> String {
+    /// The packet, and the names that it stands for.
+    fn heading(&self) -> String {
+        match (&self.source_name, &self.destination_name) {
+            (None, None) => self.packet.clone(),
+            (source, destination) => {
+                let name = |name: &Option<String>| printable(name.as_deref().unwrap_or("-")).into_owned();
+                format!("{} -> {}\n{}", name(source), name(destination), self.packet)
+            }
+        }
+    }
+
+    pub(crate) fn outcome(&self, style: Style) -> String {
+        let explanation = printable(&self.explanation);
         match self.fate.as_str() {
-            "forward" => style.green(&self.explanation),
-            "pass" => self.explanation.clone(),
-            _ => style.red(&self.explanation),
+            "forward" => style.green(&explanation),
+            "pass" => explanation.into_owned(),
+            _ => style.red(&explanation),
         }
     }
 }
 
 fn step_lines(steps: &[StepAnswer], style: Style) -> Vec<String> {
-    let width = steps.iter().map(|step| step.met.chars().count()).max().unwrap_or(0);
+    let met = |step: &StepAnswer| printable(&step.met).into_owned();
+    let width = steps.iter().map(|step| met(step).chars().count()).max().unwrap_or(0);
     let nothing = steps.is_empty().then(|| style.dim("  nothing"));
-    let line =
-        |step: &StepAnswer| format!("  {:<width$}  {}", step.met, style.dim(step.because.trim_start_matches(" : ")));
+    let line = |step: &StepAnswer| {
+        let because = printable(step.because.trim_start_matches(" : "));
+        format!("  {:<width$}  {}", met(step), style.dim(&because))
+    };
     nothing.into_iter().chain(steps.iter().map(line)).collect()
 }
 
@@ -238,5 +272,6 @@ fn candidate_line(candidate: &CandidateAnswer, style: Style) -> String {
     let source =
         if candidate.masquerade { "sees the node's address (masquerade)" } else { "sees the client's address" };
     let endpoint = candidate.endpoint.to_string();
-    format!("  {endpoint:<24} {:>5.1} %  {}", candidate.probability * 100.0, style.dim(source))
+    let pod = candidate.pod.as_ref().map_or(String::new(), |pod| format!("  pod {}", printable(pod)));
+    format!("  {endpoint:<24} {:>5.1} %  {}{pod}", candidate.probability * 100.0, style.dim(source))
 }

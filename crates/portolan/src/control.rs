@@ -1,6 +1,7 @@
 //! The control socket: one JSON line with a question to the running daemon, one with the answer. Only root can open it.
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -9,26 +10,23 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::Listeners;
-use portolan_dataplane::connections::Load;
 use portolan_dataplane::traffic::ReadTraffic;
-use portolan_dns::environment::variables;
 use portolan_explain::{
-    DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, ServicesAnswer, VerifyAnswer, difference,
-    explain_packet, load_answer, services, verify_answer,
+    ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
+    PathQuestion, ServicesAnswer, VerifyAnswer,
 };
-use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
-use portolan_source::{Options, State};
 use serde::{Deserialize, Serialize};
 
+mod answering;
 #[doc(hidden)]
 pub mod fuzz;
 mod lock;
 mod peer;
 mod replacement;
 
-use crate::offline::load;
 use crate::settings::Settings;
+use answering::answer;
 use peer::Peer;
 
 /// What the daemon publishes for the control socket and the metrics.
@@ -39,14 +37,26 @@ pub struct Published {
     /// The listeners of this process, in a mode that has any.
     pub(crate) listeners: Option<Arc<Listeners>>,
     pub(crate) traffic_reader: Option<SharedReader>,
+    pub(crate) node: LookUpNode,
 }
+
+/// The addresses of a Node that the facts do not have.
+pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
 
 /// Counters are read by one thread at a time.
 pub(crate) type SharedReader = Arc<Mutex<Box<dyn ReadTraffic>>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Question {
+    /// The question of a version without names.
     Packet(PacketQuestion),
+    Path(PathQuestion),
+    /// An existing connection.
+    Connection(PathQuestion),
+    Connections {
+        service: Option<String>,
+        most: usize,
+    },
     Services,
     Load,
     Verify,
@@ -66,6 +76,9 @@ pub(crate) enum Question {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Packet(Box<PacketAnswer>),
+    Path(PathAnswer),
+    Connection(Box<ConnectionAnswer>),
+    Connections(ConnectionsAnswer),
     Services(ServicesAnswer),
     Load(LoadAnswer),
     Verify(VerifyAnswer),
@@ -210,39 +223,6 @@ fn answer_stream(stream: &UnixStream, server: &Arc<Server>) -> anyhow::Result<()
 fn send(stream: &UnixStream, answer: &Answer) -> anyhow::Result<()> {
     let text = serde_json::to_string(answer)? + "\n";
     Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
-}
-
-/// Copies what it needs out of the lock first, so that a long answer never delays a sync.
-fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
-    let (plan, settings, listeners) = {
-        let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
-        let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
-        (plan, published.settings.clone(), published.listeners.clone())
-    };
-    let traffic = &settings.traffic;
-    let view = traffic.mode.view(&traffic.mode_settings, listeners);
-    Ok(match question {
-        Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
-        Question::Services => Answer::Services(services(&plan)),
-        Question::Load => Answer::Load(load_answer(&plan, &Load::read(&mut Conntrack::open()?, &plan)?)),
-        Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
-        Question::Verify => Answer::Verify(verify_answer(traffic.mode.name(), &view.verify(&plan)?)),
-        Question::Packet(packet) => {
-            let packet = packet.packet(&plan).map_err(|mistake| anyhow!(mistake))?;
-            let met = view.trace_kernel(&plan, &packet)?;
-            Answer::Packet(Box::new(explain_packet(&plan, &packet, &met, "the kernel's tables")))
-        }
-        Question::Difference { manifests } => {
-            let options = settings.facts.manifest_options();
-            let state = match options.state {
-                State::ReadWrite(directory) => State::ReadOnly(directory),
-                other => other,
-            };
-            let options = Options { paths: manifests.clone(), state, ..options };
-            let other = load(options, &traffic.plan, settings.bind_address)?;
-            Answer::Difference(difference(&plan, &other, &view.difference(&plan, &other)))
-        }
-    })
 }
 
 pub(crate) use lock::{Claim, Lock};

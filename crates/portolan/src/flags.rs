@@ -4,7 +4,6 @@ mod balancing;
 mod modes;
 mod names;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +43,8 @@ pub enum Command {
     Explain(ExplainFlags),
     /// List the Services that this node serves
     Services(ServicesFlags),
+    /// List the open connections of Services, and those that lead to endpoints that are gone
+    Connections(ConnectionsFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -192,10 +193,12 @@ pub struct RenderFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct ExplainFlags {
-    /// The source address of the packet
-    pub source: IpAddr,
-    /// The destination: ADDRESS:PORT, with /tcp (the default), /udp or /sctp
-    #[arg(value_name = "DESTINATION:PORT[/PROTOCOL]")]
+    /// The client: an address, pod/NAMESPACE/NAME, node/NAME, a bare name, or client-ip for any client outside of the cluster
+    #[arg(value_name = "SOURCE")]
+    pub source: String,
+    /// The destination: an address, svc/NAMESPACE/NAME, lb/…, nodeport/…, externalip/…, pod/…, node/… or a bare name, with
+    /// a port by number or name, and /tcp (the default), /udp or /sctp; without a port, all ports of the Service
+    #[arg(value_name = "DESTINATION[:PORT[/PROTOCOL]]")]
     pub destination: String,
     /// The interface that the packet arrives on, where pods are detected by interface
     #[arg(long, value_name = "NAME")]
@@ -204,6 +207,9 @@ pub struct ExplainFlags {
     /// node and of the pod ranges of its Node object
     #[arg(long)]
     pub on_node: bool,
+    /// An existing connection: SOURCE has a port, too (CLIENT:PORT); exit status 1 if it is not tracked
+    #[arg(long)]
+    pub connection: bool,
     #[command(flatten)]
     pub question: QuestionFlags,
 }
@@ -215,6 +221,25 @@ pub struct ServicesFlags {
     pub load: bool,
     #[command(flatten)]
     pub question: QuestionFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ConnectionsFlags {
+    /// Only those of this Service: NAME, NAMESPACE/NAME or NAME.NAMESPACE, with :PORT for one of its ports
+    pub service: Option<String>,
+    /// Print connections as they are opened and closed, until interrupted
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// With --watch: the time between two readings of the connection table
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// List at most so many
+    #[arg(long, value_name = "NUMBER", default_value = "10000")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
 }
 
 #[derive(Args, Clone, Debug)]

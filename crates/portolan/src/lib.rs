@@ -64,6 +64,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Render(flags) => commands::render(&flags),
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
+        Command::Connections(flags) => commands::connections(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),

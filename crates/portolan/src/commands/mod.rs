@@ -1,15 +1,17 @@
 //! Commands that query and print.
 
 mod cleanup;
+mod connections;
 mod environment;
+mod explain;
 mod shadow;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use portolan_dataplane::mode::ModeView;
-use portolan_explain::{PacketQuestion, Style, difference, explain_packet, verify_answer};
+use portolan_explain::{Style, difference, verify_answer};
 use portolan_plan::Plan;
 use portolan_source::Options;
 use serde::Serialize;
@@ -17,13 +19,15 @@ use serde::Serialize;
 use crate::control::{Answer, Question, query};
 use crate::exit::{DIFFERENT, SUCCESS};
 use crate::flags::{
-    DiffFlags, ExplainFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, SettingFlags, VerifyFlags,
+    DiffFlags, Output, OutputFlags, QuestionFlags, RenderFlags, ServicesFlags, SettingFlags, VerifyFlags,
 };
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
 pub use cleanup::{cleanup, cleanup_all};
+pub use connections::connections;
 pub use environment::{environment, run};
+pub use explain::explain;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 
@@ -67,17 +71,18 @@ fn style() -> Style {
 
 fn show<T: Serialize>(flags: &OutputFlags, answer: &T, text: impl FnOnce(&T, Style) -> String) -> anyhow::Result<()> {
     match flags.output {
-        Output::Text => write_out(&text(answer, style())),
-        Output::Json => write_out(&(serde_json::to_string_pretty(answer)? + "\n")),
-    }
+        Output::Text => write_out(&text(answer, style()))?,
+        Output::Json => write_out(&(serde_json::to_string_pretty(answer)? + "\n"))?,
+    };
+    Ok(())
 }
 
-/// A closed pipe, as `head` leaves it, is no error.
-fn write_out(text: &str) -> anyhow::Result<()> {
+/// A closed pipe, as `head` leaves it, is no error. Returns whether there is a reader.
+fn write_out(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("writing the answer"),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.context("writing the answer").map(|()| true),
     }
 }
 
@@ -101,43 +106,6 @@ impl RenderedObject {
         let lines = value.lines().map(|line| line.trim().trim_start_matches(": ").to_string());
         Self { object: key.to_string(), content: lines.filter(|line| !line.is_empty()).collect() }
     }
-}
-
-pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
-    let question = packet_question(flags)?;
-    // A mistake is reported before anything else is asked.
-    question.packet(&Plan::default()).map_err(|mistake| anyhow!(mistake))?;
-    let answer = match Offline::load_if_given(&flags.question)? {
-        Some(offline) => {
-            let packet = question.packet(&offline.plan).map_err(|mistake| anyhow!(mistake))?;
-            let met = offline.view().trace(&offline.plan, &packet);
-            explain_packet(&offline.plan, &packet, &met, OFFLINE)
-        }
-        None => match query(&flags.question.control.control_socket, &Question::Packet(question))? {
-            Answer::Packet(answer) => *answer,
-            other => return unexpected(&other),
-        },
-    };
-    show(&flags.question.output, &answer, |answer, style| answer.text(style))?;
-    Ok(if answer.disagreement.is_some() { DIFFERENT } else { SUCCESS })
-}
-
-fn packet_question(flags: &ExplainFlags) -> anyhow::Result<PacketQuestion> {
-    let (destination, protocol) = flags.destination.rsplit_once('/').unwrap_or((&flags.destination, "tcp"));
-    let socket: std::net::SocketAddr = destination.parse().with_context(|| {
-        format!(
-            "{:?} is not a destination: write ADDRESS:PORT or [ADDRESS]:PORT, with /udp or /sctp",
-            flags.destination
-        )
-    })?;
-    Ok(PacketQuestion {
-        source: flags.source,
-        interface: flags.interface.clone(),
-        destination: socket.ip(),
-        port: socket.port(),
-        protocol: protocol.into(),
-        on_node: flags.on_node,
-    })
 }
 
 pub fn services(flags: &ServicesFlags) -> anyhow::Result<u8> {

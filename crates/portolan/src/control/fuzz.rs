@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
-use portolan_explain::{explain_packet, services};
+use portolan_explain::{Names, PathAnswer, explain_packet, services};
 use portolan_plan::Plan;
 
 use super::{Answer, Question, replacement};
@@ -26,7 +26,22 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
             }
             Err(mistake) => Answer::Failure(mistake),
         },
+        Question::Path(question) => {
+            let names = Names { plan, domain: "cluster.local", node: &|_| Vec::new() };
+            match question.paths(&names) {
+                Ok(paths) => {
+                    let met = view.trace_all(plan, &paths.packets());
+                    Answer::Path(PathAnswer::of(plan, &paths, &met, "objects"))
+                }
+                Err(mistake) => Answer::Failure(mistake),
+            }
+        }
+        Question::Connection(question) => {
+            _ = question.connection(&Names { plan, domain: "cluster.local", node: &|_| Vec::new() });
+            return;
+        }
         Question::Load
+        | Question::Connections { .. }
         | Question::Verify
         | Question::Difference { .. }
         | Question::Replace

@@ -11,6 +11,7 @@ use portolan_source::{Manifests, Report};
 use tokio::runtime::Handle;
 
 use super::events::{self, Event};
+use crate::control::LookUpNode;
 use crate::settings::{self, ClusterSettings};
 
 pub(crate) enum Facts {
@@ -87,6 +88,14 @@ impl Facts {
     /// Whether no watch is down after a crash.
     pub(crate) fn is_watching(&self) -> bool {
         self.cluster().is_none_or(|cluster| cluster.connection().iter().all(|watch| !watch.is_down))
+    }
+
+    /// Looks up the addresses of a Node that the snapshot does not have.
+    pub(crate) fn node_lookup(&self) -> LookUpNode {
+        match self.cluster().cloned() {
+            Some(cluster) => Arc::new(move |name| cluster.node_addresses(name)),
+            None => Arc::new(|_| Vec::new()),
+        }
     }
 
     pub(crate) fn cluster(&self) -> Option<&Cluster> {

@@ -138,6 +138,7 @@ impl Daemon {
             settings: settings.clone(),
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
+            node: facts.node_lookup(),
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
         traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;

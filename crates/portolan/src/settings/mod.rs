@@ -28,6 +28,9 @@ pub use question::QuestionSettings;
 use traffic::Purpose;
 pub use traffic::TrafficSettings;
 
+/// The domain of a cluster whose domain is not configured.
+pub(crate) const DOMAIN: &str = "cluster.local";
+
 /// Settings of `portolan proxy`.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -137,6 +140,12 @@ impl Settings {
     /// The configuration of DNS beside the rules.
     pub fn dns_config_file(&self) -> Option<&Path> {
         self.source.dns_config.as_deref()
+    }
+
+    /// The domain of the cluster, as far as this process knows it.
+    pub fn domain(&self) -> String {
+        let zone = self.dns.as_ref().and_then(|dns| dns.config.zone.zones.first());
+        zone.map_or(DOMAIN.to_owned(), ToString::to_string)
     }
 
     /// The configuration in force as a file.

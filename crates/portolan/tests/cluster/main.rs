@@ -13,6 +13,7 @@ mod poll;
 mod portolan;
 mod privileges;
 mod publish;
+mod questions;
 mod scenarios;
 mod shadow;
 mod takeover;

@@ -249,6 +249,13 @@ impl Node {
         self.run(command)
     }
 
+    /// Starts a command that queries the daemon, and leaves its output to the caller.
+    pub(crate) fn spawn_reading(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.arg("--control-socket").arg(&self.control_socket).stdout(Stdio::piped());
+        self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
+    }
+
     /// Runs a command with manifests, without the daemon.
     pub(crate) fn query_files(&self, arguments: &[&str], manifests: impl AsRef<Path>) -> Output {
         let mut command = self.command(arguments);

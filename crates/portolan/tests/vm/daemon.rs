@@ -7,6 +7,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::{LongConnection, Protocol, Stream};
 
 use crate::both_sides::check_both_sides;
+use crate::carried::{check_counted, check_listed};
 use crate::drift::{Damage, longest_repair};
 use crate::hanging::{check_that_a_client_with_affinity_leaves_it, check_that_it_is_quarantined};
 use crate::lab;
@@ -61,6 +62,15 @@ fn connections_of_a_removed_endpoint_are_reset_on_both_sides() {
     let _alone = lab();
     let of_vm = modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty());
     of_vm.for_each(check_both_sides);
+}
+
+#[test]
+fn connections_are_listed_and_counted() {
+    let _alone = lab();
+    for mode in modes::ALL.iter().copied().filter(|mode| !mode.kernel_modules().is_empty()) {
+        check_listed(mode);
+        check_counted(mode);
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod bench;
 #[path = "../daemon/both_sides.rs"]
 #[expect(dead_code, reason = "the tests of the daemon on the host use more")]
 mod both_sides;
+#[path = "../daemon/carried.rs"]
+mod carried;
 mod cost;
 mod daemon;
 mod draining;

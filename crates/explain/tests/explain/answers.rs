@@ -71,6 +71,11 @@ fn answered(plan: &Plan, view: &dyn ModeView, packet: &Packet) -> String {
     answer.text(Style::PLAIN)
 }
 
+/// Advice follows it.
+fn outcome(text: &str) -> String {
+    text.lines().rfind(|line| !line.starts_with(' ')).unwrap_or("").to_string()
+}
+
 fn packet(source: &str, destination: &str) -> Packet {
     let destination: std::net::SocketAddr = destination.parse().expect("an address");
     Packet {
@@ -108,7 +113,7 @@ forwarded to one of 2 endpoints
 #[test]
 fn a_refused_packet_is_explained_by_its_reason() {
     let plan = plan_with(&[]);
-    let last = |source, destination| explained(&plan, source, destination).lines().last().unwrap_or("").to_string();
+    let last = |source, destination| outcome(&explained(&plan, source, destination));
     assert_eq!(
         last("192.0.2.1", "198.51.100.10:80"),
         "dropped without an answer: the client's address is in none of spec.loadBalancerSourceRanges"
@@ -123,7 +128,7 @@ fn a_refused_packet_is_explained_by_its_reason() {
 fn a_refusal_at_connect_is_explained_by_the_error_of_the_system_call() {
     let mode = modes::ALL.iter().find(|mode| mode.limits().at_connect).expect("a mode has hooks");
     let (plan, view) = (plan_within(mode.limits(), &[]), mode.view(&ModeSettings::default(), None));
-    let last = |packet: &Packet| answered(&plan, &*view, packet).lines().last().unwrap_or("").to_string();
+    let last = |packet: &Packet| outcome(&answered(&plan, &*view, packet));
     let packet = packet("10.244.1.2", "10.96.0.10:80");
     assert!(last(&packet).starts_with("refused at once (ICMP port unreachable): no endpoint"), "{}", last(&packet));
     let socket = Packet { is_from_socket: true, ..packet };

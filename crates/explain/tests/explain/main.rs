@@ -1,0 +1,8 @@
+//! Answers about a plan, and questions by name.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod advice;
+mod answers;
+mod connections;
+mod names;
+mod world;
