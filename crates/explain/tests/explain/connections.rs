@@ -78,6 +78,6 @@ fn changes_are_what_was_opened_and_what_has_ended() {
     let older = OpenConnection { age: Some(Duration::from_secs(99_999)), ..connection(2) };
     let after = answer(&plan, vec![older, connection(3)]);
     let changes = after.changes_since(&before);
-    let told: Vec<(&str, &str)> = changes.iter().map(|it| (it.change, &*it.connection.client)).collect();
-    assert_eq!(told, [("closed", "10.244.1.9:1"), ("opened", "10.244.1.9:3")]);
+    let changed: Vec<(&str, &str)> = changes.iter().map(|it| (it.change, &*it.connection.client)).collect();
+    assert_eq!(changed, [("closed", "10.244.1.9:1"), ("opened", "10.244.1.9:3")]);
 }

@@ -14,7 +14,7 @@ use crate::convert::context::{Context, Reading};
 use crate::convert::node;
 use crate::intern::Interner;
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A Node with many images takes some 100 kB.
 const LONGEST: usize = 8 << 20;
 
@@ -22,7 +22,7 @@ impl Cluster {
     /// Waits for the API server, and must not be called by a task of the runtime. None for a Node that does not exist, or
     /// without an answer in time.
     pub fn node_addresses(&self, name: &str) -> Vec<IpAddr> {
-        let look_up = async { tokio::time::timeout(PATIENCE, self.look_up(name)).await };
+        let look_up = async { tokio::time::timeout(TIMEOUT, self.look_up(name)).await };
         match self.runtime.block_on(look_up) {
             Ok(Ok(addresses)) => addresses,
             Ok(Err(reason)) => {
