@@ -1,0 +1,2 @@
+//! The page in a real browser.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
