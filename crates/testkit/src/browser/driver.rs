@@ -13,6 +13,8 @@ use crate::error::Error;
 
 const PROGRAM: &str = "chromedriver";
 const STARTED: &str = "started successfully on port ";
+/// How long a script may wait for a condition; long, because a loaded machine must not fail a test that is only slow.
+const SCRIPT_TIMEOUT_MS: u32 = 60_000;
 
 pub(super) struct Driver {
     process: Child,
@@ -117,6 +119,7 @@ fn capabilities(profile: &str) -> Value {
         "browserName": "chrome",
         "goog:chromeOptions": {"args": arguments},
         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        "timeouts": {"script": SCRIPT_TIMEOUT_MS},
     }}})
 }
 
