@@ -38,6 +38,29 @@ export function put(element, ...children) {
   return element;
 }
 
+/**
+ * Replaces only the children that differ, so that the focus, a selection and what a screen reader reads survive an update. A
+ * replaced child that had the focus hands it to the same control of the new one.
+ */
+export function patch(element, children) {
+  const fresh = children.filter((child) => child !== null && child !== undefined);
+  while (element.children.length > fresh.length) element.lastElementChild.remove();
+  fresh.forEach((child, at) => {
+    const old = element.children[at];
+    if (!old) element.append(child);
+    else if (!old.isEqualNode(child)) exchange(old, child);
+  });
+  return element;
+}
+
+const CONTROLS = "a, button, input, [tabindex]";
+
+function exchange(old, fresh) {
+  const at = [...old.querySelectorAll(CONTROLS)].indexOf(document.activeElement);
+  old.replaceWith(fresh);
+  if (at >= 0) fresh.querySelectorAll(CONTROLS)[at]?.focus({ preventScroll: true });
+}
+
 /** Sets the text only where it differs, so that an unchanged cell costs no layout. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

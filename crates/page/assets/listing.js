@@ -8,13 +8,18 @@ export class Listings {
   #isOfAll;
   #shown = [];
   #ids = [];
+  #text = null;
 
   constructor(isOfAll) {
     this.#isOfAll = isOfAll;
     this.element = h("div", { class: isOfAll ? "listings all" : "listings" });
   }
 
+  /** Listings that have not changed keep their place. */
   set({ modes }) {
+    const text = JSON.stringify(modes);
+    if (text === this.#text) return;
+    this.#text = text;
     const wanted = this.#isOfAll ? modes : modes.filter(({ is_active: isActive }) => isActive);
     this.#shown = wanted.map(listing);
     put(this.element, this.#shown.map(({ panel }) => panel));

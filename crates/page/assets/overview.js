@@ -1,7 +1,7 @@
 // Overview: is this node all right, and which Service is not?
 
 import { ask } from "./api.js";
-import { h, put, setText } from "./dom.js";
+import { h, patch, setText } from "./dom.js";
 import { ago, clock, count, duration, percent, plural, rate } from "./format.js";
 import { meter, sparkline } from "./spark.js";
 import { ServicesTable } from "./services.js";
@@ -25,10 +25,10 @@ export function overview({ root, parameters, store, on }) {
         panel("Refused packets", null, refusals))));
   const showAll = () => {
     if (store.overview) {
-      put(tiles, ...tilesOf(store.overview, () => table.search("no-endpoints")));
-      put(refusals, ...refusalsOf(store.overview));
+      patch(tiles, tilesOf(store.overview, () => table.search("no-endpoints")));
+      patch(refusals, refusalsOf(store.overview));
     }
-    put(recent, ...recentOf(store));
+    patch(recent, recentOf(store));
   };
   on("overview", showAll);
   on("changes", showAll);
@@ -120,7 +120,7 @@ async function verify(event) {
     const answer = await ask("verify");
     const differences = answer.differences.length;
     if (differences) show(`${plural(differences, "difference")}: ${answer.differences[0].object}`, "bad-text");
-    else show(`${plural(answer.wanted, "object")}, as planned, at ${clock(Date.now() / 1000)}`, "good-text");
+    else show(`${plural(answer.wanted, "object")} as planned`, "good-text");
   } catch (error) {
     show(error.message, "bad-text");
   }

@@ -131,7 +131,7 @@ export class Picture {
     const port = this.#answer.ports.find(({ id }) => id === it.port);
     this.#live.set(it.id, { key: `${it.address} ${port?.protocol}`, live, used });
     const colour = STATES[it.state] ?? "warn";
-    const where = [it.node && (it.is_local ? `${it.node} (this node)` : it.node), it.zone].filter(Boolean).join(" · ");
+    const where = [it.is_local ? "this node" : it.node, it.zone].filter(Boolean).join(" · ");
     return this.#box(it.id, 6, `endpoint ${share === undefined ? "idle" : ""} ${it.state === "in use" ? "" : "unusual"}`, `endpoint ${name} ${it.address}, ${it.state}${it.because ? `: ${it.because}` : ""}`,
       h("span", { class: "line" }, h("span", { class: `state-dot ${colour}`, "aria-hidden": "true" }), h("strong", null, name), shareText),
       h("span", { class: "line dim small" }, it.pod ? h("span", { class: "mono" }, it.address) : null, h("span", null, where)),

@@ -1,7 +1,7 @@
 // A Service: the picture, what is behind each of its parts, and the objects of the mode, or of every mode side by side.
 
 import { ask } from "./api.js";
-import { announce, h, put } from "./dom.js";
+import { announce, h, patch, put } from "./dom.js";
 import { bytes, count, duration, plural, rate } from "./format.js";
 import { addressOf } from "./services.js";
 import { behind } from "./behind.js";
@@ -23,6 +23,8 @@ class ServiceView {
   #name;
   #isInEveryMode;
   #answer = null;
+  #isLoading = false;
+  #isOld = false;
   #port = null;
   #part;
   #rates = [];
@@ -51,11 +53,25 @@ class ServiceView {
     h("div", { class: "evidence" }, this.#behind, this.#listings.element), this.#isInEveryMode ? null : this.#connections.element);
     on("services", ({ detail }) => this.#mayHaveChanged(detail));
     on("changes", ({ detail }) => this.#mayHaveChanged(detail));
+    on("connected", () => { if (this.#answer && this.#answer.change !== context.store.overview.change) this.load(); });
     on("rates", ({ detail }) => this.#addRate(detail));
     on("service", ({ detail }) => this.#picture.rates(detail));
   }
 
+  /** Asks again; while an answer is under way, the next question waits for it. */
   async load() {
+    if (this.#isLoading) {
+      this.#isOld = true;
+      return;
+    }
+    this.#isLoading = true;
+    this.#isOld = false;
+    await this.#ask();
+    this.#isLoading = false;
+    if (this.#isOld) this.load();
+  }
+
+  async #ask() {
     const { signal } = this.#context;
     try {
       const [answer, modes] = await Promise.all([
@@ -125,7 +141,7 @@ class ServiceView {
     this.#picture.choose(this.#part);
     const { ids, title } = this.#picture.chosen();
     this.#listings.mark(ids);
-    put(this.#behind, ...behind(this.#answer, this.#part, this.#picture.group(this.#part)));
+    patch(this.#behind, behind(this.#answer, this.#part, this.#picture.group(this.#part)));
     if (title) announce(title);
   }
 

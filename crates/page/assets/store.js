@@ -1,4 +1,5 @@
-// What the page has heard so far. Views read it and listen for its events: overview, services, rates, changes, service, live.
+// What the page has heard so far. Views read it and listen for its events: overview, services, rates, changes, service, live,
+// and `connected`, after which something may have changed unheard.
 
 import { ask } from "./api.js";
 import { Live } from "./live.js";
@@ -17,6 +18,8 @@ export class Store extends EventTarget {
   #connection = null;
   #service = undefined;
   #loading = null;
+  #servicesChange = 0;
+  #isNewConnection = true;
 
   /** Opens the stream of events, also for the endpoints of one Service. */
   follow(service = null) {
@@ -29,16 +32,17 @@ export class Store extends EventTarget {
   }
 
   #follow(state, seconds) {
-    const wasAway = this.live.state === "lost" || this.live.state === "paused" || this.live.wasAway;
-    this.live = { state, seconds, wasAway: wasAway && state !== "live" };
+    this.live = { state, seconds };
+    if (state === "live") this.#isNewConnection = true;
     this.#tell("live");
-    if (state === "live" && wasAway) this.#catchUp();
   }
 
-  /** What happened while there was no connection. */
-  #catchUp() {
-    if (this.services) this.loadServices();
-    if (this.changes.length) this.loadChanges();
+  /** What happened before the connection; a later number would be heard of. A restarted daemon counts from 1 again. */
+  #catchUp({ change }) {
+    this.#isNewConnection = false;
+    if (this.services && this.#servicesChange !== change) this.loadServices().catch(() => {});
+    if (this.changes.length && this.changes.at(-1).number !== change) this.loadChanges().catch(() => {});
+    this.#tell("connected");
   }
 
   #hear(name, data) {
@@ -47,6 +51,7 @@ export class Store extends EventTarget {
     if (name === "services") this.#changeServices(data);
     if (name === "rates") this.#setRates(data.services);
     this.#tell(name, data);
+    if (name === "overview" && this.#isNewConnection) this.#catchUp(data);
   }
 
   #tell(name, detail) {
@@ -62,6 +67,7 @@ export class Store extends EventTarget {
   loadServices() {
     this.#loading ??= ask("services").then((answer) => {
       const before = this.#byName;
+      this.#servicesChange = answer.change;
       this.#byName = new Map();
       this.services = answer.services.map((row) => this.#add(row, before.get(row[0])?.rates));
       this.#tell("services");
@@ -76,12 +82,13 @@ export class Store extends EventTarget {
     return service;
   }
 
-  #changeServices({ rows, removed, reload }) {
+  #changeServices({ rows, removed, reload, change }) {
     if (!this.services) return;
     if (reload) {
-      this.loadServices();
+      this.loadServices().catch(() => {});
       return;
     }
+    this.#servicesChange = change;
     for (const name of removed) this.#byName.delete(name);
     for (const row of rows) this.#add(row, this.#byName.get(row[0])?.rates);
     this.services = [...this.#byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
