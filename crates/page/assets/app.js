@@ -51,7 +51,8 @@ function show() {
   current = { key, listening, view: VIEWS[name]({ root: main, parts: parts.slice(1), parameters, store, on, signal: listening.signal }) };
   mark(name, parts);
   scrollTo(0, 0);
-  if (!isFirst) main.focus({ preventScroll: true });
+  // A view may have put the focus where it is needed already.
+  if (!isFirst && !main.contains(document.activeElement)) main.focus({ preventScroll: true });
 }
 
 function mark(name, parts) {

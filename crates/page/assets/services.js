@@ -40,7 +40,7 @@ export class ServicesTable {
     });
     this.#count = h("span", { class: "dim count", role: "status" });
     this.#rows = new Rows({ label: "Services", height: 34, columns: COLUMNS.length, make: () => makeRow(store), open: (service) => { location.hash = addressOf(service.name); } });
-    this.#heads = h("div", { class: "heads", role: "row" }, COLUMNS.map((column) =>
+    this.#heads = h("div", { class: "heads", role: "group", "aria-label": "Order by" }, COLUMNS.map((column) =>
       h("button", { type: "button", class: column.isNumber ? "number" : "", "data-key": column.key, onclick: () => this.#sort(column.key) }, column.title)));
     this.element = h("section", { class: "panel services", "aria-label": "Services" },
       h("header", null, h("h2", null, "Services"), this.#count, h("span", { class: "push" }, this.#field, h("kbd", { "aria-hidden": "true" }, "/"))),

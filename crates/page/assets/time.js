@@ -1,6 +1,6 @@
 // Time: the last thousand changes, each with its cause, its latency and what it did to packets.
 
-import { h, put, s, setText } from "./dom.js";
+import { announce, h, put, s, setText } from "./dom.js";
 import { clock, count, date, duration, plural } from "./format.js";
 import { causeOf, colourOf, effectOf } from "./change.js";
 import { addressOf } from "./services.js";
@@ -17,7 +17,7 @@ class TimeView {
   #rows;
   #field;
   #count = h("span", { class: "dim count", role: "status" });
-  #detail = h("section", { class: "panel change", "aria-label": "A change", "aria-live": "polite" });
+  #detail = h("section", { class: "panel change", "aria-label": "A change" });
   #chart = h("div", { class: "chart" });
   #number;
   #shown = null;
@@ -74,7 +74,9 @@ class TimeView {
   #choose(number) {
     this.#number = number;
     this.#remember();
-    this.#open(this.#store.changes.find((change) => change.number === number));
+    const change = this.#store.changes.find((it) => it.number === number);
+    this.#open(change);
+    announce(causeOf(change));
     this.#drawChart();
   }
 
