@@ -12,8 +12,8 @@ use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
-    PathQuestion, ServicesAnswer, VerifyAnswer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
+    PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
 use portolan_plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ mod lock;
 mod peer;
 mod replacement;
 
+use crate::daemon::history::History;
 use crate::settings::Settings;
 use answering::answer;
 use peer::Peer;
@@ -33,6 +34,7 @@ use peer::Peer;
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) settings: Settings,
     /// The listeners of this process, in a mode that has any.
     pub(crate) listeners: Option<Arc<Listeners>>,
@@ -60,6 +62,11 @@ pub(crate) enum Question {
     Services,
     Load,
     Verify,
+    /// The changes after one of that number; 0 for all that are kept.
+    Changes {
+        after: u64,
+        most: usize,
+    },
     Difference {
         manifests: Vec<PathBuf>,
     },
@@ -83,6 +90,7 @@ pub(crate) enum Answer {
     Load(LoadAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    Changes(ChangesAnswer),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,

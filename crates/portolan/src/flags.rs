@@ -45,6 +45,8 @@ pub enum Command {
     Services(ServicesFlags),
     /// List the open connections of Services, and those that lead to endpoints that are gone
     Connections(ConnectionsFlags),
+    /// List what changed: the event, what it means for clients, and how long it took
+    Changes(ChangesFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -235,6 +237,22 @@ pub struct ConnectionsFlags {
     pub interval: Duration,
     /// List at most so many
     #[arg(long, value_name = "NUMBER", default_value = "10000")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ChangesFlags {
+    /// Only those of this Service: NAME or NAMESPACE/NAME
+    pub service: Option<String>,
+    /// Print changes as they happen, until interrupted
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// List at most so many, the newest
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub limit: usize,
     #[command(flatten)]
     pub control: ControlFlags,

@@ -1,5 +1,6 @@
 //! Commands that query and print.
 
+mod changes;
 mod cleanup;
 mod connections;
 mod environment;
@@ -24,6 +25,7 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};

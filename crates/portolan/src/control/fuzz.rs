@@ -43,6 +43,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
         Question::Load
         | Question::Connections { .. }
         | Question::Verify
+        | Question::Changes { .. }
         | Question::Difference { .. }
         | Question::Replace
         | Question::ReplaceAndConfirm => return,
