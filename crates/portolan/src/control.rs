@@ -15,7 +15,10 @@ use portolan_explain::{
     ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
     PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
+use portolan_page::Reply;
 use portolan_plan::Plan;
+use portolan_source::cluster::WatchState;
+use portolan_status::Health;
 use serde::{Deserialize, Serialize};
 
 mod answering;
@@ -26,6 +29,7 @@ mod peer;
 mod replacement;
 
 use crate::daemon::history::History;
+use crate::page::Live;
 use crate::settings::Settings;
 use answering::answer;
 use peer::Peer;
@@ -40,7 +44,13 @@ pub struct Published {
     pub(crate) listeners: Option<Arc<Listeners>>,
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
+    pub(crate) live: Arc<Live>,
+    pub(crate) watches: WatchStates,
+    pub(crate) health: Option<Health>,
 }
+
+/// The state of each watch on an API server.
+pub(crate) type WatchStates = Arc<dyn Fn() -> Vec<WatchState> + Send + Sync>;
 
 /// The addresses of a Node that the facts do not have.
 pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
@@ -62,6 +72,8 @@ pub(crate) enum Question {
     Services,
     Load,
     Verify,
+    /// A question of the page.
+    Page(portolan_page::Question),
     /// The changes after one of that number; 0 for all that are kept.
     Changes {
         after: u64,
@@ -91,6 +103,7 @@ pub(crate) enum Answer {
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Changes(ChangesAnswer),
+    Page(Reply),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,
@@ -233,6 +246,7 @@ fn send(stream: &UnixStream, answer: &Answer) -> anyhow::Result<()> {
     Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
 }
 
+pub(crate) use answering::Current;
 pub(crate) use lock::{Claim, Lock};
 pub(crate) use replacement::{Confirmation, Replacement, Successor, replace};
 

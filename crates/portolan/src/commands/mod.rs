@@ -5,6 +5,7 @@ mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod page;
 mod shadow;
 
 use std::io::{IsTerminal, Write};
@@ -30,6 +31,7 @@ pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use page::page;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 

@@ -12,7 +12,7 @@ mod leaving;
 mod loads;
 mod names;
 mod observers;
-mod recorder;
+pub(crate) mod recorder;
 pub(crate) mod runtime;
 mod schedule;
 mod shadow;
@@ -41,6 +41,7 @@ use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::loopback::LoopbackRouting;
 use crate::node_setup::{self, Outcome};
+use crate::page::{self, Live};
 use crate::settings::Settings;
 
 use balancing::Balance;
@@ -145,10 +146,20 @@ impl Daemon {
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
+            live: Arc::new(Live::new(events.clone())),
+            watches: facts.watch_states(),
+            health: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
-        let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
+        let (reclaimed, live) = (read_traffic.clone(), published.lock().expect("it was just made").live.clone());
+        let rest = move || {
+            live.rest();
+            reclaimed()
+        };
+        traffic::reclaim(Arc::new(rest), traffic::RECLAIM_EVERY)?;
+        let ask = page::of_daemon(published.clone());
+        let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
+        published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         let connections = ConnectionWorker::start(observers.note_resets())?;
         Ok(Self {
@@ -332,12 +343,14 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
-        self.recorder.note_sync(&self.plan, &report, self.observers.waiting_since());
+        let arrival = self.observers.waiting_since();
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
         self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
+        // After the plan, which readers of the change look at.
+        self.recorder.note_sync(&self.plan, &report, arrival);
         self.publish_names();
         Ok(report)
     }
