@@ -15,6 +15,7 @@ mod log;
 pub mod loopback;
 pub mod node_setup;
 mod offline;
+mod page;
 mod proxy;
 pub mod settings;
 
@@ -65,6 +66,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
+        Command::Page(flags) => commands::page(&flags),
+        Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),

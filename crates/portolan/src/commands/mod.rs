@@ -1,9 +1,11 @@
 //! Commands that query and print.
 
+mod changes;
 mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod page;
 mod shadow;
 
 use std::io::{IsTerminal, Write};
@@ -24,10 +26,12 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use page::page;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 

@@ -43,6 +43,8 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
         Question::Load
         | Question::Connections { .. }
         | Question::Verify
+        | Question::Changes { .. }
+        | Question::Page(_)
         | Question::Difference { .. }
         | Question::Replace
         | Question::ReplaceAndConfirm => return,

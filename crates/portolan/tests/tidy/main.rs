@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -25,10 +25,24 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("dataplane", &["plan", "kernel", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
+    ("page", &["plan", "dataplane", "explain", "source", "status", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
-        &["model", "source", "config", "plan", "balance", "kernel", "dataplane", "dns", "explain", "status", "shadow"],
+        &[
+            "model",
+            "source",
+            "config",
+            "plan",
+            "balance",
+            "kernel",
+            "dataplane",
+            "dns",
+            "explain",
+            "status",
+            "page",
+            "shadow",
+        ],
     ),
     ("testkit", &["yaml"]),
     ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),
