@@ -48,9 +48,6 @@ export class Arrows {
   #draw() {
     const origin = this.#grid.getBoundingClientRect();
     if (!origin.width) return;
-    this.element.setAttribute("viewBox", `0 0 ${this.#grid.scrollWidth} ${this.#grid.scrollHeight}`);
-    this.element.setAttribute("width", this.#grid.scrollWidth);
-    this.element.setAttribute("height", this.#grid.scrollHeight);
     const places = new Map();
     for (const [id, box] of this.#boxes) {
       const { left, right, top, bottom } = box.getBoundingClientRect();

@@ -12,7 +12,7 @@ export function causeOf(change) {
   const cause = change.causes[0];
   if (!cause) return { start: "The daemon started", settings: "Settings changed", failure: "A sync failed" }[change.kind] ?? "Synced";
   const more = change.causes.length - 1 + change.more_causes;
-  return `${cause.kind} ${cause.name}: ${cause.what}${more > 0 ? `, and ${more} more` : ""}`;
+  return `${cause.name ? `${cause.kind} ${cause.name}: ` : ""}${cause.what}${more > 0 ? `, and ${more} more` : ""}`;
 }
 
 /** What it did. */

@@ -2,6 +2,10 @@
 // mode side by side.
 
 import { h, put } from "./dom.js";
+import { plural } from "./format.js";
+
+// So few lines of other objects are left out without a number.
+const FEW = 3;
 
 export class Listings {
   element;
@@ -45,25 +49,25 @@ export class Listings {
 
 function listing(mode) {
   const lines = mode.lines.map((line) => ({ tags: line.tags, element: lineOf(line) }));
-  const pre = h("pre", { class: "listing", tabindex: "0", "aria-label": `${mode.mode}: ${mode.tool}` }, lines.map(({ element }) => element));
+  const pre = h("pre", { class: "listing", tabindex: "0", "aria-label": `${mode.mode} mode${mode.tool ? `: ${mode.tool}` : ""}` }, lines.map(({ element }) => element));
   const note = h("span", { class: "dim small", role: "status" });
   const panel = h("section", { class: "panel", "aria-label": `Objects of ${mode.mode} mode` },
     h("header", null, h("h3", null, mode.mode), mode.is_active ? h("span", { class: "chip accent" }, "active") : null,
       mode.missing ? h("span", { class: "chip warn", title: mode.missing }, "cannot run here") : null,
-      h("code", { class: "dim" }, mode.tool), h("span", { class: "push" }, note)),
+      mode.tool ? h("code", { class: "dim" }, mode.tool) : null, h("span", { class: "push" }, note)),
     lines.length ? pre : h("p", { class: "empty" }, "no objects"));
   return { panel, lines, pre, note };
 }
 
-function lineOf({ text, kind }) {
+function lineOf({ text, kind, count }) {
   const line = h("span", { class: `code-line ${kind}` });
-  if (kind === "omitted") line.append(`  … ${text}`);
+  if (kind === "omitted") line.append(h("span", { title: text }, count > FEW ? `⋯ ${plural(count, "line")} of other objects` : "⋯"));
   else line.append(...colour(text.replaceAll("\t", "    ")));
   return line;
 }
 
 // Addresses and what leads onward are what the eye looks for in rules.
-const TOKENS = /("[^"]*")|(\b\d{1,3}(?:\.\d{1,3}){3}(?:\/\d+)?(?::\d+)?\b|\b(?:[0-9a-f]{1,4}:){2,}[0-9a-f:]*)|\b(goto|jump|dnat|masquerade|drop|reject|REJECT|DROP|DNAT|MASQUERADE|MARK)\b/g;
+const TOKENS = /("[^"]*")|(\b\d{1,3}(?:\.\d{1,3}){3}(?:\/\d+)?(?::\d+)?\b|\b(?:[0-9a-f]{1,4}:){2,}[0-9a-f:]*)|(?<![\w-])(goto|jump|dnat|masquerade|drop|reject|REJECT|REDIRECT|DROP|DNAT|MASQUERADE|MARK)(?![\w-])/g;
 
 function colour(text) {
   const parts = [];

@@ -15,6 +15,7 @@ export function overview({ root, parameters, store, on }) {
   const table = new ServicesTable(store, parameters);
   const recent = h("ol", { class: "recent" });
   const refusals = h("div", { class: "refusals" });
+  const refusedPanel = panel("Refused packets", null, refusals);
   root.append(
     h("h1", { class: "hidden" }, "Overview"),
     tiles,
@@ -22,9 +23,12 @@ export function overview({ root, parameters, store, on }) {
       table.element,
       h("div", { class: "side" },
         panel("Latest changes", h("a", { href: "#/time" }, "all"), recent),
-        panel("Refused packets", null, refusals))));
+        refusedPanel)));
   const showAll = () => {
     if (store.overview) {
+      const isPlanOnly = store.overview.source === "manifests";
+      table.element.classList.toggle("no-rates", isPlanOnly);
+      refusedPanel.hidden = isPlanOnly;
       patch(tiles, tilesOf(store.overview, () => table.search("no-endpoints")));
       patch(refusals, refusalsOf(store.overview));
     }
@@ -68,7 +72,7 @@ function healthTile(overview) {
   const detail = health.last_error
     ?? (isOld ? `a change is pending for ${duration(health.pending_ms / 1000)}` : `${overview.zone ? `zone ${overview.zone}, ` : ""}up ${duration(Math.floor((overview.now_unix_ms - overview.started_unix_ms) / 1000))}`);
   const version = `Portolan ${overview.version}${overview.kubernetes_version ? `, Kubernetes ${overview.kubernetes_version}` : ""}`;
-  return tile("Node", state.colour, state.long, detail, h("p", { class: "detail dim" }, version));
+  return tile("Node", state.colour, state.long, overview.source === "manifests" ? "what a daemon would do on this node" : detail, h("p", { class: "detail dim" }, version));
 }
 
 function servicesTile(overview, filterFailing) {
@@ -141,8 +145,7 @@ function conntrackTile({ conntrack }) {
     `${count(conntrack.entries)} of ${count(conntrack.limit)} entries`, meter(share, "Use of the connection table"));
 }
 
-function refusalsOf({ refusals, source }) {
-  if (source !== "daemon") return [h("p", { class: "empty" }, "Counted by a daemon only.")];
+function refusalsOf({ refusals }) {
   const met = refusals.filter((refusal) => refusal.packets > 0).sort((a, b) => b.packets - a.packets);
   if (!met.length) return [h("p", { class: "empty" }, "No packet was refused.")];
   const most = met[0].packets;

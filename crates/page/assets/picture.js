@@ -52,7 +52,7 @@ export class Picture {
 
   /** Live rates of endpoints, by `address protocol`. */
   rates({ endpoints }) {
-    this.#rates = endpoints;
+    this.#rates = Object.fromEntries(Object.entries(endpoints).map(([key, rates]) => [key.toLowerCase(), rates]));
     this.#showRates();
   }
 
@@ -129,7 +129,7 @@ export class Picture {
     const used = h("span", { class: "bar-used" });
     const barOfRate = h("span", { class: "bar", "aria-hidden": "true" }, used);
     const port = this.#answer.ports.find(({ id }) => id === it.port);
-    this.#live.set(it.id, { key: `${it.address} ${port?.protocol}`, live, used });
+    this.#live.set(it.id, { key: `${it.address} ${port?.protocol}`.toLowerCase(), live, used });
     const colour = STATES[it.state] ?? "warn";
     const where = [it.is_local ? "this node" : it.node, it.zone].filter(Boolean).join(" · ");
     return this.#box(it.id, 6, `endpoint ${share === undefined ? "idle" : ""} ${it.state === "in use" ? "" : "unusual"}`, `endpoint ${name} ${it.address}, ${it.state}${it.because ? `: ${it.because}` : ""}`,

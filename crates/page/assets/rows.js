@@ -49,6 +49,7 @@ export class Rows {
     this.#items = items;
     this.#current = key === null ? -1 : items.findIndex((item) => keyOf(item) === key);
     this.#space.style.height = `${items.length * this.#height}px`;
+    this.element.style.setProperty("--content", this.#space.style.height);
     this.element.setAttribute("aria-rowcount", items.length);
     for (const row of this.#shown.values()) row.index = -1;
     this.draw();

@@ -32,7 +32,7 @@ class ServiceView {
   #picture;
   #connections;
   #head = h("header", { class: "service-head" });
-  #ports = h("div", { class: "ports", role: "group", "aria-label": "Ports" });
+  #ports = h("div", { class: "port-list", role: "group", "aria-label": "Ports" });
   #behind = h("section", { class: "panel behind", "aria-label": "Behind it", "aria-live": "polite" });
   #problem = h("div");
   #numbers = h("div", { class: "numbers" });

@@ -162,7 +162,7 @@ function drift({ what, process, repaired }) {
 
 function causes({ causes: list, more_causes: more }) {
   if (!list.length) return null;
-  return h("div", null, h("h2", null, "Cause"), h("ul", { class: "causes" }, list.map((it) => h("li", null, h("span", { class: "chip" }, it.kind), h("strong", null, it.name), h("span", null, it.what))),
+  return h("div", null, h("h2", null, "Cause"), h("ul", { class: "causes" }, list.map((it) => h("li", null, it.name ? [h("span", { class: "chip" }, it.kind), h("strong", null, it.name)] : null, h("span", null, it.what))),
     more ? h("li", { class: "dim" }, `and ${plural(more, "more cause", "more causes")}`) : null));
 }
 
@@ -172,7 +172,8 @@ function services({ services: list, more_services: more }) {
 }
 
 /** What packets do now and did before, by frontend. */
-function behaviour({ behaviour: list, more_behaviour: more }) {
+function behaviour({ kind, behaviour: list, more_behaviour: more }) {
+  if (!list.length && kind !== "change") return null;
   if (!list.length) return h("p", { class: "dim" }, "No packet is treated differently.");
   return h("div", null, h("h2", null, "What packets do"), h("ul", { class: "behaviour" }, list.map((it) => h("li", null,
     h("p", null, h("strong", { class: "mono" }, it.frontend), h("span", { class: "dim" }, ` ${it.service}`)),
