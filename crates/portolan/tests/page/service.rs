@@ -31,7 +31,7 @@ fn an_arrow_shows_the_field_its_line_and_the_objects() {
     let site = site();
     let page = Page::of(&site, "#/service/default/web");
     page.wait(PICTURE);
-    page.click(".arrow.outside[aria-label*='local pool'], .arrow.outside[role=button]");
+    page.click(".arrow.outside[aria-label*='local pool']");
     page.wait("document.querySelector('.arrow[aria-pressed=true]') !== null");
     page.wait_for_text(".behind code", "spec.externalTrafficPolicy");
     page.wait_for_text(".behind .yaml", "externalTrafficPolicy: Local");
