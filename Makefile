@@ -6,7 +6,7 @@ CARGO ?= cargo
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
-HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads $(or $(TEST_THREADS),4)
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
@@ -39,13 +39,13 @@ demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --profile demo -p portolan --example demo
 
-# Both tiers at once: the VM computes while the host tests wait for packets and timers.
+# Both tiers at once: the VM computes while the host tests wait for packets and timers. ONE_BY_ONE=1 is slower and calmer.
 test: export FIRST = $(HOST_TEST)
 test: export SECOND = $(VM_TEST)
 test: vm-image root
 	$(CARGO) test --locked --workspace --tests --no-run
 	$(CARGO) test --locked $(VM_TESTS) --no-run
-	@scripts/together "$$FIRST" "$$SECOND"
+	@$(if $(ONE_BY_ONE),status=0; sh -c "$$FIRST" || status=1; sh -c "$$SECOND" || status=1; exit $$status,scripts/together "$$FIRST" "$$SECOND")
 
 test-host: packages root
 	$(HOST_TEST)
