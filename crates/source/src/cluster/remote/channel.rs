@@ -37,7 +37,10 @@ pub enum Input {
     /// Its standard input ends.
     End,
     /// The size of its terminal.
-    Resize { columns: u16, rows: u16 },
+    Resize {
+        columns: u16,
+        rows: u16,
+    },
 }
 
 impl Input {

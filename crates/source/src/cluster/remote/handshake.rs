@@ -1,7 +1,9 @@
 //! The request that turns a connection into a WebSocket, and the check of the answer.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use http::{HeaderMap, HeaderName};
 use http_body_util::Full;
 use ring::digest;
@@ -52,9 +54,11 @@ pub(super) fn check(headers: &HeaderMap, key: &str) -> Result<Version, String> {
         return Err("the API server, or a proxy before it, has not switched to WebSocket".to_owned());
     }
     if value(SEC_WEBSOCKET_ACCEPT) != accepted(key) {
-        return Err("the answer to the WebSocket request is not an answer to this request (a proxy before the API server \
+        return Err(
+            "the answer to the WebSocket request is not an answer to this request (a proxy before the API server \
                     may have cached it)"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let protocol = value(SEC_WEBSOCKET_PROTOCOL);
     Version::of(protocol).ok_or_else(|| {

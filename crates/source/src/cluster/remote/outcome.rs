@@ -39,8 +39,8 @@ struct Cause {
 
 impl Outcome {
     pub(super) fn read(status: &[u8]) -> Result<Self, String> {
-        let status: Status =
-            serde_json::from_slice(status).map_err(|error| format!("the status of the command is malformed: {error}"))?;
+        let status: Status = serde_json::from_slice(status)
+            .map_err(|error| format!("the status of the command is malformed: {error}"))?;
         match (status.status.as_str(), status.reason.as_str()) {
             ("Success", _) => Ok(Self::Exited(0)),
             (_, "NonZeroExitCode") => status.exit_code().map(Self::Exited),
@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_start_has_a_reason() {
-        let text = r#"{"status":"Failure","reason":"InternalError","message":"exec: \"portolan\": not found\u001b[2J"}"#;
+        let text =
+            r#"{"status":"Failure","reason":"InternalError","message":"exec: \"portolan\": not found\u001b[2J"}"#;
         assert_eq!(read(text), Ok(Outcome::Failed("exec: \"portolan\": not found [2J".to_owned())));
         assert_eq!(read("{}"), Ok(Outcome::Failed("no reason was given".to_owned())));
         assert!(read("gone").is_err());

@@ -25,7 +25,7 @@ const PINGS: usize = 4;
 const PIECE: usize = 32 << 10;
 
 /// Where the output goes.
-pub trait Sink {
+pub trait Sink: Send {
     fn stdout(&mut self, bytes: &[u8]) -> io::Result<()>;
     fn stderr(&mut self, bytes: &[u8]) -> io::Result<()>;
 }

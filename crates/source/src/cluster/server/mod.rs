@@ -173,7 +173,8 @@ impl ApiServer {
         let encoding = encoding(&response).ok_or_else(|| failed("the answer is neither protobuf nor JSON".into()))?;
         let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect();
         let limit = self.access.limit();
-        let body = tokio::time::timeout(limit, body).await.map_err(|_| failed(format!("no answer within {limit:?}")))?;
+        let body =
+            tokio::time::timeout(limit, body).await.map_err(|_| failed(format!("no answer within {limit:?}")))?;
         Ok((encoding, body.map_err(|error| failed(chain(&*error)))?.to_bytes()))
     }
 
