@@ -7,7 +7,7 @@ use portolan_source::cluster::{ApiServer, Input, Outcome, PodObject, RemoteComma
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::access::explained;
-use super::flags::Invocation;
+use super::invocation::Invocation;
 use super::terminal::{self, Restore};
 use super::{manifests, place, question};
 use crate::exit::SUCCESS;

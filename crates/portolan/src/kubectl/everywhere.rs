@@ -13,7 +13,7 @@ use tokio::sync::mpsc::channel;
 use tokio::task::JoinSet;
 
 use super::access::explained;
-use super::flags::Invocation;
+use super::invocation::Invocation;
 use super::tables::{NodeAnswer, show};
 use super::{ask, manifests, place};
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use portolan_source::cluster::Input;
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::flags::Invocation;
+use super::invocation::Invocation;
 
 /// The node has them in memory.
 const LARGEST: usize = 64 << 20;

@@ -2,7 +2,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `flags` | the commands with the flags of kubectl, and what of a command line goes to the node |
+//! | `flags`, `invocation` | the commands with the flags of kubectl; what of a command line goes to the node |
 //! | `access` | the kubeconfig, and which right is missing |
 //! | `place` | the node that a question is about, and the pod of Portolan there |
 //! | `question` | names of pods, looked up where the user is |
@@ -15,6 +15,7 @@ mod access;
 mod ask;
 mod everywhere;
 mod flags;
+mod invocation;
 mod manifests;
 mod place;
 mod question;
@@ -28,7 +29,8 @@ use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::exit::{FAILURE, SUCCESS};
-use flags::{Invocation, command};
+use flags::command;
+use invocation::Invocation;
 
 /// kubectl starts `kubectl-NAME` for `kubectl NAME`.
 pub(crate) fn is_plugin(arguments: &[OsString]) -> bool {

@@ -4,7 +4,8 @@ use anyhow::{Context, anyhow, bail};
 use portolan_source::cluster::{ApiServer, PodObject, RemoteCommand};
 
 use super::access::explained;
-use super::flags::{Invocation, NodeFlags};
+use super::flags::NodeFlags;
+use super::invocation::Invocation;
 
 const CONTAINER: &str = "portolan";
 /// Names in an error.

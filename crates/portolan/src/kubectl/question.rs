@@ -4,7 +4,7 @@ use anyhow::bail;
 use portolan_explain::{NamedHost, PathQuestion};
 use portolan_source::cluster::{ApiServer, PodObject};
 
-use super::flags::Invocation;
+use super::invocation::Invocation;
 use super::place::{named_node, namespace, no_pod, node_of, pod_named};
 
 /// Words that stand for any client outside of the cluster.
