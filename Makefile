@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey conformance soak bench bench-peers bpf packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -21,6 +21,7 @@ help:
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
+	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
 	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
@@ -76,6 +77,9 @@ test-e2e: packages root
 
 test-journey: packages root
 	@tests/e2e/journey
+
+test-kubectl: packages root
+	@tests/e2e/kubectl
 
 conformance: packages root
 	@tests/e2e/matrix

@@ -4,6 +4,7 @@ mod balancing;
 mod modes;
 mod names;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -207,6 +208,9 @@ pub struct ExplainFlags {
     /// node and of the pod ranges of its Node object
     #[arg(long)]
     pub on_node: bool,
+    /// The addresses of the source, where a command on another machine has looked them up
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide = true)]
+    pub source_addresses: Vec<IpAddr>,
     /// An existing connection: SOURCE has a port, too (CLIENT:PORT); exit status 1 if it is not tracked
     #[arg(long)]
     pub connection: bool,
@@ -250,7 +254,7 @@ pub struct VerifyFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct DiffFlags {
-    /// Compare with these manifests instead of with the running daemon
+    /// Compare with these manifests instead of with the running daemon, which also reads `--manifests -`, standard input
     #[arg(long, value_name = "PATH", num_args = 1.., value_delimiter = ',')]
     pub from: Vec<PathBuf>,
     #[command(flatten)]

@@ -11,6 +11,7 @@ mod exit;
 pub mod flags;
 pub mod host;
 mod klog;
+mod kubectl;
 mod log;
 pub mod loopback;
 pub mod node_setup;
@@ -30,13 +31,17 @@ pub fn main() -> u8 {
     match run(&arguments) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("portolan: {error:#}");
+            let name = if kubectl::is_plugin(&arguments) { "kubectl portolan" } else { "portolan" };
+            eprintln!("{name}: {error:#}");
             failure(&arguments)
         }
     }
 }
 
 fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
+    if kubectl::is_plugin(arguments) {
+        return kubectl::run(arguments);
+    }
     match parse(arguments) {
         Ok(command) => run_command(command),
         Err(error) => {

@@ -30,6 +30,7 @@ mod world;
 mod yaml;
 
 pub use error::Error;
+pub use files::is_manifest;
 pub use manifests::Manifests;
 pub use options::{Options, State};
 pub use report::{Ignored, Problem, Report};

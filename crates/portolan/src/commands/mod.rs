@@ -5,6 +5,7 @@ mod connections;
 mod environment;
 mod explain;
 mod shadow;
+mod standard_input;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub use environment::{environment, run};
 pub use explain::explain;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
+use standard_input::StandardInput;
 
 /// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";
@@ -65,7 +67,7 @@ fn plan_of(settings: &QuestionSettings, paths: &[PathBuf]) -> anyhow::Result<Pla
 }
 
 /// Colour is for terminals only.
-fn style() -> Style {
+pub(crate) fn style() -> Style {
     Style { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
 }
 
@@ -78,7 +80,7 @@ fn show<T: Serialize>(flags: &OutputFlags, answer: &T, text: impl FnOnce(&T, Sty
 }
 
 /// A closed pipe, as `head` leaves it, is no error. Returns whether there is a reader.
-fn write_out(text: &str) -> anyhow::Result<bool> {
+pub(crate) fn write_out(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
@@ -156,7 +158,8 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
     let paths = &settings.manifests.manifests;
     require_manifests(paths)?;
     let answer = if flags.from.is_empty() {
-        let manifests = paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        let input = StandardInput::copied(paths, &control.control_socket)?;
+        let manifests = input.manifests(paths)?;
         match query(&control.control_socket, &Question::Difference { manifests })? {
             Answer::Difference(answer) => answer,
             other => return unexpected(&other),

@@ -20,6 +20,7 @@ mod flows;
 mod foreign;
 mod hanging;
 mod iptables;
+mod kubectl;
 mod layouts;
 mod life;
 mod loopback;
