@@ -18,6 +18,7 @@ mod path;
 mod printable;
 mod services;
 mod table;
+pub mod top;
 mod verify;
 
 pub use conditions::EndpointCondition;

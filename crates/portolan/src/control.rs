@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
+use portolan_explain::top::{TopAnswer, TopQuestion};
 use portolan_explain::{
     ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
     PathQuestion, ServicesAnswer, VerifyAnswer,
@@ -38,7 +39,11 @@ pub struct Published {
     pub(crate) listeners: Option<Arc<Listeners>>,
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
+    pub(crate) top: Option<AnswerTop>,
 }
+
+/// Reads counters and open connections.
+pub(crate) type AnswerTop = Arc<dyn Fn(&TopQuestion) -> anyhow::Result<TopAnswer> + Send + Sync>;
 
 /// The addresses of a Node that the facts do not have.
 pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
@@ -59,6 +64,7 @@ pub(crate) enum Question {
     },
     Services,
     Load,
+    Top(TopQuestion),
     Verify,
     Difference {
         manifests: Vec<PathBuf>,
@@ -81,6 +87,7 @@ pub(crate) enum Answer {
     Connections(ConnectionsAnswer),
     Services(ServicesAnswer),
     Load(LoadAnswer),
+    Top(TopAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Environment(Vec<(String, String)>),

@@ -3,6 +3,7 @@
 mod balancing;
 mod modes;
 mod names;
+mod tools;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
 pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
+
+pub use tools::{CompletionsFlags, ManFlags, Shell, TopFlags};
 
 pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 
@@ -45,6 +48,8 @@ pub enum Command {
     Services(ServicesFlags),
     /// List the open connections of Services, and those that lead to endpoints that are gone
     Connections(ConnectionsFlags),
+    /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
+    Top(TopFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -62,6 +67,10 @@ pub enum Command {
     Run(RunFlags),
     /// Remove everything that Portolan has programmed; with --all, also what kube-proxy has programmed
     Cleanup(CleanupFlags),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManFlags),
 }
 
 /// kube-proxy's flags, with its defaults and meanings, followed by our own, which also take effect beside --config.

@@ -4,7 +4,9 @@ mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod manual;
 mod shadow;
+mod top;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -28,8 +30,10 @@ pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use manual::{completions, man};
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
+pub use top::top;
 
 /// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";

@@ -8,6 +8,7 @@ use portolan_dataplane::Listeners;
 use portolan_dataplane::connections::{Load, OpenConnections, Wanted};
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
+use portolan_explain::top::TopQuestion;
 use portolan_explain::{
     ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, connection_answer, connections_answer,
     difference, explain_packet, load_answer, services, verify_answer,
@@ -80,11 +81,22 @@ impl Current {
     }
 }
 
+fn top(question: &TopQuestion, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    let answer = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.top.clone();
+    let answer = answer.context("nothing is counted here")?;
+    Ok(Answer::Top(answer(question)?))
+}
+
 pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    // It needs no view of the kernel's rules.
+    if let Question::Top(question) = question {
+        return top(question, published);
+    }
     let current = Current::of(published)?;
     let Current { plan, settings, view, .. } = &current;
     Ok(match question {
         Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
+        Question::Top(_) => bail!("it is answered without the kernel's rules"),
         Question::Services => Answer::Services(services(plan)),
         Question::Load => Answer::Load(load_answer(plan, &Load::read(&mut Conntrack::open()?, plan)?)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),

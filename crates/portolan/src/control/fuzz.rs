@@ -41,6 +41,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
             return;
         }
         Question::Load
+        | Question::Top(_)
         | Question::Connections { .. }
         | Question::Verify
         | Question::Difference { .. }

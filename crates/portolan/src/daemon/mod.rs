@@ -15,6 +15,7 @@ pub(crate) mod runtime;
 mod schedule;
 mod shadow;
 mod starting;
+mod top;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -49,6 +50,7 @@ use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
 use schedule::{Periods, Schedule, Urgency};
+use top::Top;
 
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
@@ -139,9 +141,12 @@ impl Daemon {
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
+            top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
+        let top = Top::new(published.clone(), events.clone());
+        published.lock().expect("no other thread has it yet").top = Some(top.answerer());
+        traffic::reclaim(read_traffic.clone(), move || top.rest(), traffic::RECLAIM_EVERY)?;
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         let connections = ConnectionWorker::start(observers.note_resets())?;
