@@ -13,8 +13,8 @@ use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
 use portolan_explain::top::{TopAnswer, TopQuestion};
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
-    PathQuestion, ServicesAnswer, VerifyAnswer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
+    PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
 use portolan_plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ mod lock;
 mod peer;
 mod replacement;
 
+use crate::daemon::history::History;
 use crate::settings::Settings;
 use answering::answer;
 use peer::Peer;
@@ -34,6 +35,7 @@ use peer::Peer;
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) settings: Settings,
     /// The listeners of this process, in a mode that has any.
     pub(crate) listeners: Option<Arc<Listeners>>,
@@ -66,6 +68,11 @@ pub(crate) enum Question {
     Load,
     Top(TopQuestion),
     Verify,
+    /// The changes after one of that number; 0 for all that are kept.
+    Changes {
+        after: u64,
+        most: usize,
+    },
     Difference {
         manifests: Vec<PathBuf>,
     },
@@ -90,6 +97,7 @@ pub(crate) enum Answer {
     Top(TopAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    Changes(ChangesAnswer),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,

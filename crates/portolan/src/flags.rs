@@ -50,6 +50,8 @@ pub enum Command {
     Connections(ConnectionsFlags),
     /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
     Top(TopFlags),
+    /// List what changed: the event, what it means for clients, and how long it took
+    Changes(ChangesFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -244,6 +246,22 @@ pub struct ConnectionsFlags {
     pub interval: Duration,
     /// List at most so many
     #[arg(long, value_name = "NUMBER", default_value = "10000")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ChangesFlags {
+    /// Only those of this Service: NAME or NAMESPACE/NAME
+    pub service: Option<String>,
+    /// Print changes as they happen, until interrupted
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// List at most so many, the newest
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub limit: usize,
     #[command(flatten)]
     pub control: ControlFlags,

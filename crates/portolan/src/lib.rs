@@ -66,6 +66,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
         Command::Top(flags) => commands::top(&flags),
+        Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),

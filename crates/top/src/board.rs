@@ -1,13 +1,11 @@
 //! The rows of all readings so far, with rates.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use portolan_explain::top::{TopAnswer, TopEndpoint, TopRow, Totals};
 
 use crate::Reading;
-
-/// Changes that are kept for the log.
-const MOST_CHANGES: usize = 1000;
+use crate::changes::Changes;
 
 #[derive(Clone, Debug, Default)]
 pub struct Board {
@@ -19,8 +17,7 @@ pub struct Board {
     /// The endpoints that were asked for last; `None` if their Service is gone.
     pub endpoints: Option<Vec<Live<TopEndpoint>>>,
     pub notes: Vec<String>,
-    /// Newest first.
-    pub changes: VecDeque<String>,
+    pub changes: Changes,
     at: Option<u64>,
 }
 
@@ -29,6 +26,8 @@ pub struct Board {
 pub struct Live<T> {
     pub row: T,
     pub rates: Option<Rates>,
+    /// Changes of the Service in the log.
+    pub changes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,8 +46,7 @@ pub struct Refused {
 impl Board {
     pub fn take(&mut self, reading: Reading) {
         let Reading { answer, changes } = reading;
-        changes.into_iter().for_each(|line| self.changes.push_front(line));
-        self.changes.truncate(MOST_CHANGES);
+        changes.iter().for_each(|change| self.changes.add(change));
         let seconds = self.seconds_until(&answer);
         self.take_rows(&answer, seconds);
         self.take_endpoints(answer.endpoints, seconds);
@@ -77,8 +75,9 @@ impl Board {
                 Some(seconds) => Some(Rates::between(totals.unwrap_or_default(), row.totals, seconds)),
                 None => known.and_then(|live| live.rates),
             };
-            self.rows.insert(row.service.clone(), Live { row: row.clone(), rates });
+            self.rows.insert(row.service.clone(), Live { row: row.clone(), rates, changes: 0 });
         }
+        self.rows.iter_mut().for_each(|(service, live)| live.changes = self.changes.of(service));
     }
 
     fn take_endpoints(&mut self, endpoints: Option<Vec<TopEndpoint>>, seconds: Option<f64>) {
@@ -91,7 +90,7 @@ impl Board {
                 (None, Some(known)) => known.rates,
                 (_, None) => None,
             };
-            Live { row, rates }
+            Live { row, rates, changes: 0 }
         };
         self.endpoints = endpoints.map(|endpoints| endpoints.into_iter().map(live).collect());
     }

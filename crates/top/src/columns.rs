@@ -95,7 +95,7 @@ impl Column {
             Self::Bytes => rate(live.rates.map(|rates| rates.bytes)),
             Self::Open => row.open.map_or("-".into(), |open| short(f64::from(open))),
             Self::Ready => ready(row),
-            Self::Changes => short(row.changes as f64),
+            Self::Changes => short(live.changes as f64),
             Self::Refuses => row.refuses.as_deref().map_or("-".into(), |reason| printable(reason).into_owned()),
         }
     }
@@ -108,7 +108,7 @@ impl Column {
             Self::Bytes => by(|live| live.rates.map_or(-1.0, |rates| rates.bytes)),
             Self::Open => by(|live| live.row.open.map_or(-1.0, f64::from)),
             Self::Ready => by(|live| f64::from(live.row.ready) / f64::from(live.row.endpoints.max(1))),
-            Self::Changes => one.row.changes.cmp(&other.row.changes),
+            Self::Changes => one.changes.cmp(&other.changes),
             Self::Refuses => one.row.refuses.cmp(&other.row.refuses),
         }
     }

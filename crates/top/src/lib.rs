@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod changes;
 mod columns;
 mod draw;
 mod keys;
@@ -14,6 +15,7 @@ mod run;
 mod state;
 mod terminal;
 
+use portolan_explain::ChangeEntry;
 use portolan_explain::top::TopAnswer;
 
 pub use board::{Board, Rates};
@@ -28,6 +30,6 @@ pub use terminal::{Screen, require_terminal};
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     pub answer: TopAnswer,
-    /// Changes since the last reading, oldest first, a line for each.
-    pub changes: Vec<String>,
+    /// Changes since the last reading, oldest first.
+    pub changes: Vec<ChangeEntry>,
 }

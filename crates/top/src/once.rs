@@ -57,7 +57,7 @@ impl Summary {
 }
 
 fn service(live: &Live<TopRow>) -> ServiceSummary {
-    let TopRow { service, totals, open, ready, endpoints, quarantined, refuses, changes } = live.row.clone();
+    let TopRow { service, totals, open, ready, endpoints, quarantined, refuses } = live.row.clone();
     ServiceSummary {
         service,
         connections_per_second: live.rates.map(|rates| rates.connections),
@@ -67,7 +67,7 @@ fn service(live: &Live<TopRow>) -> ServiceSummary {
         endpoints,
         quarantined,
         refuses,
-        changes,
+        changes: live.changes,
         totals,
     }
 }

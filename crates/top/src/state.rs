@@ -111,7 +111,7 @@ impl State {
         match self.view {
             View::Services => self.rows().len(),
             View::Endpoints(_) => self.board.endpoints.as_ref().map_or(0, Vec::len),
-            View::Changes => self.board.changes.len(),
+            View::Changes => self.board.changes.lines.len(),
             View::Help => 0,
         }
     }

@@ -50,28 +50,26 @@ impl TopBook {
 
     fn follow_plan(&mut self, plan: &Plan) {
         match self.plan.replace(plan.clone()) {
-            None => plan.services.keys().for_each(|key| self.put(plan, &key.name, false)),
+            None => plan.services.keys().for_each(|key| self.put(plan, &key.name)),
             Some(before) => {
                 for (service, _) in before.facts().slices.diff(&plan.facts().slices).map(changed) {
-                    plan.port_plans(service).for_each(|(key, _)| self.put(plan, &key.name, false));
+                    plan.port_plans(service).for_each(|(key, _)| self.put(plan, &key.name));
                 }
                 for (key, _) in before.services.diff(&plan.services).map(changed) {
-                    self.put(plan, &key.name, true);
+                    self.put(plan, &key.name);
                 }
             }
         }
     }
 
     /// Writes what the plan says about a port.
-    fn put(&mut self, plan: &Plan, name: &Arc<ServicePortName>, is_change: bool) {
+    fn put(&mut self, plan: &Plan, name: &Arc<ServicePortName>) {
         let Some(row) = planned(plan, name) else { return self.remove(name) };
         let reading = self.reading;
         self.removed.remove(&row.service);
-        let is_new = !self.rows.contains_key(name);
         let entry = self.rows.entry(name.clone()).or_insert_with(|| Entry { row: TopRow::default(), changed_in: 0 });
-        let Entry { row: TopRow { totals, open, changes, .. }, .. } = entry;
-        let changes = *changes + u64::from(is_change && !(is_new && reading == 1));
-        let row = TopRow { totals: *totals, open: row.open.map(|none| open.unwrap_or(none)), changes, ..row };
+        let TopRow { totals, open, .. } = entry.row;
+        let row = TopRow { totals, open: row.open.map(|none| open.unwrap_or(none)), ..row };
         entry.set(row, reading);
     }
 

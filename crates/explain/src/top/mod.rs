@@ -62,8 +62,6 @@ pub struct TopRow {
     pub quarantined: u32,
     /// Why some clients of the Service are refused.
     pub refuses: Option<String>,
-    /// How often the decision about this port has changed since the first reading.
-    pub changes: u64,
 }
 
 /// Since the daemon counts.

@@ -1,5 +1,6 @@
 //! Commands that query and print.
 
+mod changes;
 mod cleanup;
 mod connections;
 mod environment;
@@ -26,6 +27,7 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
@@ -175,5 +177,9 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
 }
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
-    bail!("unexpected answer from the daemon ({answer:?}): is it of another version?")
+    bail!("{}", another_version(answer))
+}
+
+fn another_version(answer: &Answer) -> String {
+    format!("unexpected answer from the daemon ({answer:?}): is it of another version?")
 }

@@ -4,20 +4,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use portolan_explain::ChangeEntry;
 use portolan_explain::top::{Cursor, TopQuestion};
 use portolan_kernel::signal::block_termination_signals;
 use portolan_top::{Input, Reading, State, Summary, Wanted, require_terminal};
 
-use super::{show, unexpected};
+use super::{another_version, show};
 use crate::control::{Answer, Question, query};
 use crate::exit::SUCCESS;
 use crate::flags::{Output, TopFlags};
 
 /// Each reading costs the daemon something; it has no new one within a shorter time.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(200);
+/// All that the daemon keeps.
+const MOST_CHANGES: usize = 1000;
 
 pub fn top(flags: &TopFlags) -> anyhow::Result<u8> {
-    let mut daemon = Daemon { socket: flags.control.control_socket.clone(), since: None };
+    let mut daemon = Daemon { socket: flags.control.control_socket.clone(), since: None, newest: 0 };
     let state = State {
         filter: flags.filter.join(" "),
         sort: flags.sort.sort(),
@@ -53,20 +56,30 @@ fn once(flags: &TopFlags, mut state: State, daemon: &mut Daemon) -> anyhow::Resu
 struct Daemon {
     socket: PathBuf,
     since: Option<Cursor>,
+    /// The number of the last change.
+    newest: u64,
 }
 
 impl Daemon {
     fn ask(&mut self, wanted: &Wanted) -> anyhow::Result<Reading> {
+        let changes = self.changes()?;
         let question = TopQuestion { since: self.since, service: wanted.service.clone() };
         match query(&self.socket, &Question::Top(question))? {
             Answer::Top(answer) => {
                 self.since = Some(answer.cursor);
-                Ok(Reading { answer, changes: Vec::new() })
+                Ok(Reading { answer, changes })
             }
-            other => match unexpected(&other) {
-                Ok(_) => bail!("the daemon has no answer"),
-                Err(error) => Err(error),
-            },
+            other => bail!("{}", another_version(&other)),
+        }
+    }
+
+    fn changes(&mut self) -> anyhow::Result<Vec<ChangeEntry>> {
+        match query(&self.socket, &Question::Changes { after: self.newest, most: MOST_CHANGES })? {
+            Answer::Changes(answer) => {
+                self.newest = answer.newest;
+                Ok(answer.changes)
+            }
+            other => bail!("{}", another_version(&other)),
         }
     }
 }

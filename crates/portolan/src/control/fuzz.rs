@@ -44,6 +44,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
         | Question::Top(_)
         | Question::Connections { .. }
         | Question::Verify
+        | Question::Changes { .. }
         | Question::Difference { .. }
         | Question::Replace
         | Question::ReplaceAndConfirm => return,

@@ -6,11 +6,13 @@ mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
+pub(crate) mod history;
 mod lacking;
 mod leaving;
 mod loads;
 mod names;
 mod observers;
+mod recorder;
 pub(crate) mod runtime;
 mod schedule;
 mod shadow;
@@ -49,6 +51,7 @@ use facts::Facts;
 use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
+use recorder::Recorder;
 use schedule::{Periods, Schedule, Urgency};
 use top::Top;
 
@@ -103,6 +106,7 @@ struct Daemon {
     balance: Balance,
     takeover: Takeover,
     observers: Observers,
+    recorder: Recorder,
     names: Option<NodeNames>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
@@ -135,8 +139,10 @@ impl Daemon {
         let engine = Engine::open(&settings.traffic)?;
         let takeover = Takeover::new(engine.mode.owned());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
+        let recorder = Recorder::default();
         let published = Arc::new(Mutex::new(Published {
             plan: None,
+            history: recorder.history(),
             settings: settings.clone(),
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
@@ -160,6 +166,7 @@ impl Daemon {
             balance: Balance::new(start, events.clone()),
             takeover,
             observers,
+            recorder,
             names: None,
             published,
             events,
@@ -293,6 +300,7 @@ impl Daemon {
     fn note_failure(&mut self, error: &anyhow::Error) {
         let wait = self.schedule.failed(Instant::now(), self.periods());
         tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
+        self.recorder.note_failure(&format!("{error:#}"));
         self.observers.status.sync_failed();
     }
 
@@ -329,6 +337,7 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
+        self.recorder.note_sync(&self.plan, &report, self.observers.waiting_since());
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
         self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
@@ -418,6 +427,7 @@ impl Daemon {
 
     fn note(&mut self, event: Event, due: &mut Due) {
         if self.is_news(event, due) {
+            self.recorder.note_event();
             self.observers.status.sync_queued();
             due.urgency = due.urgency.max(Urgency::Change);
         }
@@ -439,6 +449,7 @@ impl Daemon {
                 if due.urgency != Urgency::Repair {
                     tracing::warn!("{change}; comparing with the plan");
                 }
+                self.recorder.note_drift(&change);
                 (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
             }
         }

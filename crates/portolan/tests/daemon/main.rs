@@ -19,6 +19,7 @@ mod files;
 mod flows;
 mod foreign;
 mod hanging;
+mod history;
 mod iptables;
 mod layouts;
 mod life;

@@ -43,11 +43,11 @@ pub(super) fn endpoints(state: &State, canvas: &mut Canvas<'_>) {
 }
 
 pub(super) fn changes(state: &State, canvas: &mut Canvas<'_>) {
-    canvas.line(2, " CHANGES, newest first", Look::Heading);
-    if state.board.changes.is_empty() {
+    canvas.line(2, " CHANGES (UTC), newest first: when, how long from the event to the kernel, why", Look::Heading);
+    if state.board.changes.lines.is_empty() {
         return canvas.row(0, " no change so far", Look::Plain);
     }
-    for (number, line) in state.board.changes.iter().skip(state.scroll).take(canvas.rows()).enumerate() {
+    for (number, line) in state.board.changes.lines.iter().skip(state.scroll).take(canvas.rows()).enumerate() {
         canvas.row(number, &format!(" {}", printable(line)), Look::Plain);
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn help(canvas: &mut Canvas<'_>) {
     let meanings = [
         "",
         " CONN/S   new connections per second (UDP: flows)   BYTES/S  both directions",
-        " READY    endpoints: ready/all, ! some do not answer  CHG     changes of rules",
+        " READY    endpoints: ready/all, ! some do not answer  CHG     changes, of the last 1,000",
         " REFUSES  why some clients of the Service are refused",
     ];
     for (number, line) in meanings.iter().enumerate().take(rows.saturating_sub(HELP.len())) {

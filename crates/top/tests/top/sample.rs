@@ -1,6 +1,7 @@
 //! Readings of a small node.
 
 use portolan_explain::top::{Cursor, TopAnswer, TopEndpoint, TopRow, Totals};
+use portolan_explain::{Cause, ChangeEntry};
 use portolan_top::{Input, Reading, State};
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
@@ -74,10 +75,22 @@ pub(crate) fn live() -> State {
     let mut first = answer(1, 1000, whole);
     first.refusals = vec![("no-endpoints".into(), 10)];
     take(&mut state, first);
-    let web = TopRow { changes: 2, ..row("default/web:http", 253, 1_005_000, 42, (2, 3)) };
+    let web = row("default/web:http", 253, 1_005_000, 42, (2, 3));
     let dns = TopRow { totals: Totals { connections: 1012, ..dns.totals }, ..dns };
     let mut second = answer(2, 2000, vec![web, dns]);
     second.refusals = vec![("no-endpoints".into(), 13)];
-    take(&mut state, second);
+    let changes = vec![change(1), change(2)];
+    state.update(Input::Reading(Box::new(Reading { answer: second, changes })));
     state
+}
+
+pub(crate) fn change(number: u64) -> ChangeEntry {
+    ChangeEntry {
+        number,
+        unix_ms: 1_794_925_000_000 + number * 1000,
+        latency_ms: Some(3.1),
+        services: vec!["default/web".into()],
+        causes: vec![Cause::new("EndpointSlice", "default/web-1", format!("endpoint 10.244.2.{number} was added"))],
+        ..ChangeEntry::default()
+    }
 }

@@ -9,7 +9,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::style::Color;
 
-use crate::sample::{answer, endpoints, letters, live, press, row, take};
+use crate::sample::{answer, change, endpoints, letters, live, press, row, take};
 
 fn drawn(state: &mut State, width: u16, height: u16) -> Terminal<TestBackend> {
     state.update(Input::Height(height));
@@ -67,13 +67,13 @@ fn endpoints_of_a_service() {
 #[test]
 fn the_log_of_changes() {
     let mut state = live();
-    let changes = (1..=30).map(|number| format!("14:25:{number:02} change number {number}")).collect();
+    let changes = (1..=30).map(change).collect();
     let reading = Reading { answer: answer(3, 3000, Vec::new()), changes };
     state.update(Input::Reading(Box::new(reading)));
     press(&mut state, &letters("c"));
     check("changes", &mut state, 80, 24);
     press(&mut state, &[KeyCode::PageDown]);
-    assert!(!screen(&mut state, 80, 24).contains("change number 30"));
+    assert!(!screen(&mut state, 80, 24).contains("10.244.2.30 "));
 }
 
 #[test]
