@@ -35,9 +35,7 @@ impl Screen {
         let opened = enable_raw_mode().and_then(|()| execute!(stdout(), EnterAlternateScreen));
         let terminal = opened.and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         let terminal = terminal.inspect_err(|_| restore()).context("preparing the terminal")?;
-        let mut screen = Self { terminal };
-        screen.terminal.clear().context("clearing the screen")?;
-        Ok(screen)
+        Ok(Self { terminal })
     }
 }
 

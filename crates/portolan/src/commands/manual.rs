@@ -17,21 +17,28 @@ pub fn completions(flags: &CompletionsFlags) -> anyhow::Result<u8> {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "portolan", &mut script);
+    clap_complete::generate(shell, &mut documented(), "portolan", &mut script);
     write_out(&String::from_utf8(script).context("writing the completions")?)?;
     Ok(SUCCESS)
 }
 
+/// The command line without commands that are for the program itself.
+fn documented() -> Command {
+    let whole = Cli::command();
+    let about = whole.get_about().cloned().unwrap_or_default();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("portolan").version(env!("CARGO_PKG_VERSION")).about(about).subcommands(commands)
+}
+
 pub fn man(flags: &ManFlags) -> anyhow::Result<u8> {
-    let mut program = Cli::command();
+    let mut program = documented();
     program.build();
     let Some(directory) = &flags.directory else {
         write_out(&(page(program)? + ADDITION))?;
         return Ok(SUCCESS);
     };
     std::fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
-    let is_documented = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
-    for command in program.get_subcommands().filter(is_documented) {
+    for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
         // As `git log` has the page git-log.
         write_page(directory, &format!("portolan-{}", command.get_name()), &page(command.clone())?)?;
     }
