@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
+use portolan_explain::top::{TopAnswer, TopQuestion};
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
-    PathQuestion, ServicesAnswer, VerifyAnswer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
+    PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
 use portolan_plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,7 @@ mod lock;
 mod peer;
 mod replacement;
 
+use crate::daemon::history::History;
 use crate::settings::Settings;
 use answering::answer;
 use peer::Peer;
@@ -33,12 +35,17 @@ use peer::Peer;
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) settings: Settings,
     /// The listeners of this process, in a mode that has any.
     pub(crate) listeners: Option<Arc<Listeners>>,
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
+    pub(crate) top: Option<AnswerTop>,
 }
+
+/// Reads counters and open connections.
+pub(crate) type AnswerTop = Arc<dyn Fn(&TopQuestion) -> anyhow::Result<TopAnswer> + Send + Sync>;
 
 /// The addresses of a Node that the facts do not have.
 pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
@@ -59,7 +66,13 @@ pub(crate) enum Question {
     },
     Services,
     Load,
+    Top(TopQuestion),
     Verify,
+    /// The changes after one of that number; 0 for all that are kept.
+    Changes {
+        after: u64,
+        most: usize,
+    },
     Difference {
         manifests: Vec<PathBuf>,
     },
@@ -81,8 +94,10 @@ pub(crate) enum Answer {
     Connections(ConnectionsAnswer),
     Services(ServicesAnswer),
     Load(LoadAnswer),
+    Top(TopAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    Changes(ChangesAnswer),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,

@@ -3,6 +3,7 @@
 mod balancing;
 mod modes;
 mod names;
+mod tools;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
 pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
+
+pub use tools::{CompletionsFlags, ManFlags, Shell, TopFlags};
 
 pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 
@@ -46,6 +49,10 @@ pub enum Command {
     Services(ServicesFlags),
     /// List the open connections of Services, and those that lead to endpoints that are gone
     Connections(ConnectionsFlags),
+    /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
+    Top(TopFlags),
+    /// List what changed: the event, what it means for clients, and how long it took
+    Changes(ChangesFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -63,6 +70,10 @@ pub enum Command {
     Run(RunFlags),
     /// Remove everything that Portolan has programmed; with --all, also what kube-proxy has programmed
     Cleanup(CleanupFlags),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManFlags),
 }
 
 /// kube-proxy's flags, with its defaults and meanings, followed by our own, which also take effect beside --config.
@@ -239,6 +250,22 @@ pub struct ConnectionsFlags {
     pub interval: Duration,
     /// List at most so many
     #[arg(long, value_name = "NUMBER", default_value = "10000")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ChangesFlags {
+    /// Only those of this Service: NAME or NAMESPACE/NAME
+    pub service: Option<String>,
+    /// Print changes as they happen, until interrupted
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// List at most so many, the newest
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub limit: usize,
     #[command(flatten)]
     pub control: ControlFlags,

@@ -70,6 +70,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
+        Command::Top(flags) => commands::top(&flags),
+        Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),
@@ -78,6 +80,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Dns(flags) => dns::run(&flags),
         Command::DnsWorker(flags) => dns::worker::run(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Completions(flags) => commands::completions(&flags),
+        Command::Man(flags) => commands::man(&flags),
     }
 }
 

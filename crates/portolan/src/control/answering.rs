@@ -8,9 +8,10 @@ use portolan_dataplane::Listeners;
 use portolan_dataplane::connections::{Load, OpenConnections, Wanted};
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
+use portolan_explain::top::TopQuestion;
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, connection_answer, connections_answer,
-    difference, explain_packet, load_answer, services, verify_answer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, connection_answer,
+    connections_answer, difference, explain_packet, load_answer, services, verify_answer,
 };
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
@@ -80,11 +81,32 @@ impl Current {
     }
 }
 
+fn top(question: &TopQuestion, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    let answer = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.top.clone();
+    let answer = answer.context("nothing is counted here")?;
+    Ok(Answer::Top(answer(question)?))
+}
+
+/// Also before the first sync, whose failures are changes.
+fn changes(published: &Mutex<Published>, after: u64, most: usize) -> anyhow::Result<ChangesAnswer> {
+    let history = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.history.clone();
+    let history = history.lock().map_err(|_| anyhow!("the daemon has failed"))?;
+    Ok(history.after(after, most))
+}
+
 pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    // These need no view of the kernel's rules.
+    match question {
+        Question::Changes { after, most } => return Ok(Answer::Changes(changes(published, *after, *most)?)),
+        Question::Top(question) => return top(question, published),
+        _ => {}
+    }
     let current = Current::of(published)?;
     let Current { plan, settings, view, .. } = &current;
     Ok(match question {
         Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
+        Question::Changes { after, most } => Answer::Changes(changes(published, *after, *most)?),
+        Question::Top(question) => top(question, published)?,
         Question::Services => Answer::Services(services(plan)),
         Question::Load => Answer::Load(load_answer(plan, &Load::read(&mut Conntrack::open()?, plan)?)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),

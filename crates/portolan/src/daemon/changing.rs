@@ -22,6 +22,7 @@ impl Daemon {
 
     fn use_settings(&mut self, mut settings: Settings) {
         tracing::info!("the configuration has changed");
+        self.recorder.note_settings(settings.config_file.as_deref());
         crate::log::set(&settings.log);
         crate::log::notices(&settings.notices);
         if settings.traffic.mode != self.settings.traffic.mode {

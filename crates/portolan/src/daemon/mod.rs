@@ -6,15 +6,18 @@ mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
+pub(crate) mod history;
 mod lacking;
 mod leaving;
 mod loads;
 mod names;
 mod observers;
+mod recorder;
 pub(crate) mod runtime;
 mod schedule;
 mod shadow;
 mod starting;
+mod top;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -48,7 +51,9 @@ use facts::Facts;
 use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
+use recorder::Recorder;
 use schedule::{Periods, Schedule, Urgency};
+use top::Top;
 
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
@@ -101,6 +106,7 @@ struct Daemon {
     balance: Balance,
     takeover: Takeover,
     observers: Observers,
+    recorder: Recorder,
     names: Option<NodeNames>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
@@ -133,15 +139,20 @@ impl Daemon {
         let engine = Engine::open(&settings.traffic)?;
         let takeover = Takeover::new(engine.mode.owned());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
+        let recorder = Recorder::default();
         let published = Arc::new(Mutex::new(Published {
             plan: None,
+            history: recorder.history(),
             settings: settings.clone(),
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
+            top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
+        let top = Top::new(published.clone(), events.clone());
+        published.lock().expect("no other thread has it yet").top = Some(top.answerer());
+        traffic::reclaim(read_traffic.clone(), move || top.rest(), traffic::RECLAIM_EVERY)?;
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         let connections = ConnectionWorker::start(observers.note_resets())?;
@@ -155,6 +166,7 @@ impl Daemon {
             balance: Balance::new(start, events.clone()),
             takeover,
             observers,
+            recorder,
             names: None,
             published,
             events,
@@ -288,6 +300,7 @@ impl Daemon {
     fn note_failure(&mut self, error: &anyhow::Error) {
         let wait = self.schedule.failed(Instant::now(), self.periods());
         tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
+        self.recorder.note_failure(&format!("{error:#}"));
         self.observers.status.sync_failed();
     }
 
@@ -324,6 +337,7 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
+        self.recorder.note_sync(&self.plan, &report, self.observers.waiting_since());
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
         self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
@@ -413,6 +427,7 @@ impl Daemon {
 
     fn note(&mut self, event: Event, due: &mut Due) {
         if self.is_news(event, due) {
+            self.recorder.note_event();
             self.observers.status.sync_queued();
             due.urgency = due.urgency.max(Urgency::Change);
         }
@@ -434,6 +449,7 @@ impl Daemon {
                 if due.urgency != Urgency::Repair {
                     tracing::warn!("{change}; comparing with the plan");
                 }
+                self.recorder.note_drift(&change);
                 (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
             }
         }

@@ -107,6 +107,11 @@ impl Observers {
         self.status.health.set_watching(facts.is_watching());
     }
 
+    /// When the first pending change arrived.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting_since
+    }
+
     /// The kernel holds the plan, and with it all pending changes.
     pub(super) fn note_sync(&mut self, report: &SyncReport, duration: Duration, plan: &Plan) {
         let SyncReport { objects, full, repaired, kernel_time, .. } = *report;

@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -24,11 +24,25 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("dns", &["model", "kernel"]),
     ("dataplane", &["plan", "kernel", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
+    ("top", &["explain", "kernel"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
-        &["model", "source", "config", "plan", "balance", "kernel", "dataplane", "dns", "explain", "status", "shadow"],
+        &[
+            "model",
+            "source",
+            "config",
+            "plan",
+            "balance",
+            "kernel",
+            "dataplane",
+            "dns",
+            "explain",
+            "status",
+            "shadow",
+            "top",
+        ],
     ),
     ("testkit", &["yaml"]),
     ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),
