@@ -16,7 +16,10 @@ use portolan_explain::{
     ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
     PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
+use portolan_page::Reply;
 use portolan_plan::Plan;
+use portolan_source::cluster::WatchState;
+use portolan_status::Health;
 use serde::{Deserialize, Serialize};
 
 mod answering;
@@ -27,6 +30,7 @@ mod peer;
 mod replacement;
 
 use crate::daemon::history::History;
+use crate::page::Live;
 use crate::settings::Settings;
 use answering::answer;
 use peer::Peer;
@@ -42,10 +46,16 @@ pub struct Published {
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
     pub(crate) top: Option<AnswerTop>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) watches: WatchStates,
+    pub(crate) health: Option<Health>,
 }
 
 /// Reads counters and open connections.
 pub(crate) type AnswerTop = Arc<dyn Fn(&TopQuestion) -> anyhow::Result<TopAnswer> + Send + Sync>;
+
+/// The state of each watch on an API server.
+pub(crate) type WatchStates = Arc<dyn Fn() -> Vec<WatchState> + Send + Sync>;
 
 /// The addresses of a Node that the facts do not have.
 pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
@@ -68,6 +78,8 @@ pub(crate) enum Question {
     Load,
     Top(TopQuestion),
     Verify,
+    /// A question of the page.
+    Page(portolan_page::Question),
     /// The changes after one of that number; 0 for all that are kept.
     Changes {
         after: u64,
@@ -98,6 +110,7 @@ pub(crate) enum Answer {
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
     Changes(ChangesAnswer),
+    Page(Reply),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,
@@ -240,6 +253,7 @@ fn send(stream: &UnixStream, answer: &Answer) -> anyhow::Result<()> {
     Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
 }
 
+pub(crate) use answering::Current;
 pub(crate) use lock::{Claim, Lock};
 pub(crate) use replacement::{Confirmation, Replacement, Successor, replace};
 

@@ -5,7 +5,7 @@ mod modes;
 mod names;
 mod tools;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub enum Command {
     Connections(ConnectionsFlags),
     /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
     Top(TopFlags),
+    /// Serve a page that shows Services, paths and changes: beside the running proxy, or from manifests
+    Page(PageFlags),
     /// List what changed: the event, what it means for clients, and how long it took
     Changes(ChangesFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
@@ -110,6 +112,12 @@ pub struct ProxyFlags {
     pub sync_period: Option<Duration>,
     #[command(flatten)]
     pub control: ControlFlags,
+    /// Also serve the page at this address, for example 127.0.0.1:8480; addresses of other machines need a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub page_address: Option<SocketAddr>,
+    /// With --page-address: a file with the token that clients of the page need
+    #[arg(long, value_name = "FILE", requires = "page_address")]
+    pub page_token_file: Option<PathBuf>,
     /// Also serve DNS, at this address of the node (usually 169.254.20.10; it is added to the loopback interface)
     #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
     pub dns: Vec<String>,
@@ -255,6 +263,21 @@ pub struct ConnectionsFlags {
     pub control: ControlFlags,
     #[command(flatten)]
     pub output: OutputFlags,
+}
+
+/// With --manifests the page shows them alone; without, what the running `portolan proxy` does.
+#[derive(Args, Clone, Debug)]
+pub struct PageFlags {
+    /// Where to listen; addresses of other machines need a token
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8480")]
+    pub listen: SocketAddr,
+    /// A file with the token that clients need
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: SettingFlags,
+    #[command(flatten)]
+    pub control: ControlFlags,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -16,6 +16,7 @@ mod log;
 pub mod loopback;
 pub mod node_setup;
 mod offline;
+mod page;
 mod proxy;
 pub mod settings;
 
@@ -71,6 +72,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
         Command::Top(flags) => commands::top(&flags),
+        Command::Page(flags) => commands::page(&flags),
         Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),

@@ -45,6 +45,7 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
         | Question::Connections { .. }
         | Question::Verify
         | Question::Changes { .. }
+        | Question::Page(_)
         | Question::Difference { .. }
         | Question::Replace
         | Question::ReplaceAndConfirm => return,

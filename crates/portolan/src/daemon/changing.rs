@@ -69,6 +69,8 @@ impl Daemon {
         match Facts::open(&settings.facts, self.observers.runtime(), &self.events) {
             Ok(facts) => {
                 self.observers.follow_watches(&facts);
+                let watches = facts.watch_states();
+                self.publish(|published, _| published.watches = watches);
                 self.facts = facts;
             }
             Err(error) => tracing::error!("the new source of facts is not used: {error:#}"),

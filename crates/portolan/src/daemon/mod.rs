@@ -12,7 +12,7 @@ mod leaving;
 mod loads;
 mod names;
 mod observers;
-mod recorder;
+pub(crate) mod recorder;
 pub(crate) mod runtime;
 mod schedule;
 mod shadow;
@@ -42,6 +42,7 @@ use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::loopback::LoopbackRouting;
 use crate::node_setup::{self, Outcome};
+use crate::page::{self, Live};
 use crate::settings::Settings;
 
 use balancing::Balance;
@@ -147,13 +148,26 @@ impl Daemon {
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
+            live: Arc::new(Live::new(events.clone())),
+            watches: facts.watch_states(),
+            health: None,
             top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
         let top = Top::new(published.clone(), events.clone());
-        published.lock().expect("no other thread has it yet").top = Some(top.answerer());
-        traffic::reclaim(read_traffic.clone(), move || top.rest(), traffic::RECLAIM_EVERY)?;
-        let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
+        let live = {
+            let mut published = published.lock().expect("no other thread has it yet");
+            published.top = Some(top.answerer());
+            published.live.clone()
+        };
+        let rest = move || {
+            top.rest();
+            live.rest();
+        };
+        traffic::reclaim(read_traffic.clone(), rest, traffic::RECLAIM_EVERY)?;
+        let ask = page::of_daemon(published.clone());
+        let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
+        published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         let connections = ConnectionWorker::start(observers.note_resets())?;
         Ok(Self {
@@ -337,12 +351,14 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
-        self.recorder.note_sync(&self.plan, &report, self.observers.waiting_since());
+        let arrival = self.observers.waiting_since();
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
         self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
+        // After the plan, which readers of the change look at.
+        self.recorder.note_sync(&self.plan, &report, arrival);
         self.publish_names();
         Ok(report)
     }

@@ -12,7 +12,7 @@ use portolan_plan::Plan;
 use super::history::History;
 
 #[derive(Default)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     history: Arc<Mutex<History>>,
     /// The plan of the last sync that succeeded.
     plan: Option<Plan>,
@@ -24,28 +24,28 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn history(&self) -> Arc<Mutex<History>> {
+    pub(crate) fn history(&self) -> Arc<Mutex<History>> {
         self.history.clone()
     }
 
     /// Something happened that the next sync is about.
-    pub(super) fn note_event(&mut self) {
+    pub(crate) fn note_event(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 
     /// The first of several foreign changes is the one that is told.
-    pub(super) fn note_drift(&mut self, change: &ForeignChange) {
+    pub(crate) fn note_drift(&mut self, change: &ForeignChange) {
         let process = change.process().map(str::to_owned);
         self.drift.get_or_insert_with(|| Drift { what: change.to_string(), process, repaired: 0 });
     }
 
-    pub(super) fn note_settings(&mut self, file: Option<&Path>) {
+    pub(crate) fn note_settings(&mut self, file: Option<&Path>) {
         let name = file.map_or(String::new(), |file| file.display().to_string());
         self.settings = Some(Cause::new("Configuration", name, "changed"));
     }
 
     /// The kernel holds the plan.
-    pub(super) fn note_sync(&mut self, plan: &Plan, report: &SyncReport, arrival: Option<Instant>) {
+    pub(crate) fn note_sync(&mut self, plan: &Plan, report: &SyncReport, arrival: Option<Instant>) {
         let since = arrival.into_iter().chain(self.since.take()).min();
         let entry = self.entry(plan, report);
         self.plan = Some(plan.clone());
@@ -81,7 +81,7 @@ impl Recorder {
     }
 
     /// The kernel could not be programmed. The same failure again is no news.
-    pub(super) fn note_failure(&mut self, error: &str) {
+    pub(crate) fn note_failure(&mut self, error: &str) {
         let mut history = self.history.lock().expect("no thread panics while it reads the history");
         if history.fail(error) {
             let causes = vec![Cause::new("Kernel", "", error)];
@@ -106,7 +106,7 @@ fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
 
-pub(crate) fn now() -> u64 {
+fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -36,6 +36,22 @@ pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
     })
 }
 
+/// Reads the counters, and takes what is wanted of them. `None` where the mode does not count.
+pub(crate) fn read_with<T>(
+    published: &Mutex<Published>,
+    events: &SyncSender<Event>,
+    take: impl FnOnce(&Sample) -> T,
+) -> anyhow::Result<Option<T>> {
+    let (plan, reader) = {
+        let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
+        (published.plan.clone(), published.traffic_reader.clone())
+    };
+    let (Some(plan), Some(reader)) = (plan, reader) else { return Ok(None) };
+    let mut reader = reader.lock().map_err(|_| anyhow!("an earlier read has failed"))?;
+    let sample = reader.read(&plan, &mut |pairs| forget(events, pairs)).context("reading the kernel's counters")?;
+    Ok(Some(take(sample)))
+}
+
 /// How often counters are read although nothing scrapes them. Two reads in a row find a counter unused.
 pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(300);
 

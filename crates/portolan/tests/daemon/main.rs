@@ -30,6 +30,7 @@ mod names;
 mod node;
 mod observed;
 mod overload;
+mod page;
 mod poll;
 mod questions;
 mod rebalancing;

@@ -272,6 +272,13 @@ impl Node {
         self.run(command)
     }
 
+    /// Starts a command with manifests, without the daemon.
+    pub(crate) fn spawn_files(&self, arguments: &[&str], manifests: impl AsRef<Path>, output: Stdio) -> Child {
+        let mut command = self.command(arguments);
+        self.add_facts(&mut command, manifests).stdout(output);
+        self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
+    }
+
     fn run(&self, mut command: Command) -> Output {
         self.lab.host(topology::NODE).run(|| command.output()).unwrap()
     }

@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -26,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("explain", &["plan", "dataplane", "model"]),
     ("top", &["explain", "kernel"]),
     ("status", &["plan", "model"]),
+    ("page", &["plan", "dataplane", "explain", "source", "status", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
@@ -40,6 +41,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "dns",
             "explain",
             "status",
+            "page",
             "shadow",
             "top",
         ],
