@@ -3,6 +3,7 @@
 mod affinity;
 mod flows;
 mod histories;
+mod hns;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
 mod hooks;
