@@ -114,7 +114,7 @@ impl Tested {
         let limits = self.mode.limits();
         match is_written {
             false if limits.relayed => with_masquerade(line, true),
-            false if limits.load_balancers.is_some() && is_of_service_range(&line) => with_masquerade(line, true),
+            false if limits.load_balancers.is_some() => balanced(line),
             false if limits.at_connect && is_hooked(&line) => with_masquerade(line, false),
             _ => line,
         }
@@ -126,8 +126,17 @@ fn is_hooked(line: &PacketLine) -> bool {
     line.source.is_on_node() && line.protocol != Protocol::Sctp
 }
 
-/// A load balancer without direct return rewrites the source of all that is sent to a ClusterIP. Elsewhere it treats packets as the
-/// traffic policy demands.
+/// A load balancer refuses nothing, and one without direct return rewrites the source of all that is sent to a ClusterIP. Source
+/// ranges are written with the line.
+fn balanced(line: PacketLine) -> PacketLine {
+    match &line.expected {
+        Expected::Reject(_) => PacketLine { expected: Expected::Pass, ..line },
+        Expected::Drop(reason) if reason != "source-not-allowed" => PacketLine { expected: Expected::Pass, ..line },
+        _ if is_of_service_range(&line) => with_masquerade(line, true),
+        _ => line,
+    }
+}
+
 fn is_of_service_range(line: &PacketLine) -> bool {
     match line.destination.ip() {
         IpAddr::V4(address) => address.octets()[..2] == [10, 96],
