@@ -14,7 +14,7 @@ pub use error::{Error, ErrorKind};
 pub use guid::Guid;
 pub use memory::{Habits, MemoryHns, Operation};
 pub use schema::{
-    Endpoint, IpConfiguration, LoadBalancer, Network, NetworkPolicy, Policy, PolicySettings, PortMapping, RemoteSubnetRoute,
-    SchemaVersion, balancer_flags, endpoint_flags, mapping_flags,
+    Endpoint, IpConfiguration, LoadBalancer, Network, NetworkPolicy, Policy, PolicySettings, PortMapping,
+    RemoteSubnetRoute, SchemaVersion, balancer_flags, endpoint_flags, mapping_flags,
 };
 pub use service::{Hns, Version, connect};

@@ -21,6 +21,13 @@ impl Version {
     pub const MODIFIES: Self = Self::new(15, 5);
     /// The first one with the API that is used here.
     pub const OLDEST: Self = Self::new(9, 2);
+    /// The first one that serves both address families.
+    pub const DUAL_STACK: Self = Self::new(11, 10);
+
+    /// Whether replies can go to clients directly.
+    pub fn returns_directly(self) -> bool {
+        (self.major == 9 && self.minor >= 3) || self >= Self::new(10, 2)
+    }
 }
 
 /// What a proxy asks of HNS. Each method is one operation; creations take the identity of the new object, so that no other
@@ -55,5 +62,9 @@ pub trait Hns: Send {
 
 /// The HNS of this machine.
 pub fn connect() -> Result<Box<dyn Hns>, Error> {
-    Err(Error::new("opening the Host Networking Service", 126, "this program is built for Linux, and HNS is part of Windows"))
+    Err(Error::new(
+        "opening the Host Networking Service",
+        126,
+        "this program is built for Linux, and HNS is part of Windows",
+    ))
 }

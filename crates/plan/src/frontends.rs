@@ -36,8 +36,7 @@ impl<'a> Context<'a> {
         let reachable = self.is_externally_accessible();
         Wanted {
             cluster: !self.internal_local() || reachable,
-            local: self.internal_local()
-                || (reachable && (self.external_local() || self.preserves_destination())),
+            local: self.internal_local() || (reachable && (self.external_local() || self.preserves_destination())),
         }
     }
 

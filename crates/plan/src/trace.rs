@@ -247,7 +247,11 @@ fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoi
     let is_balanced = node.limits.load_balancers.is_some();
     let candidate = |endpoint: &Endpoint| Candidate {
         endpoint: endpoint.socket(),
-        masquerade: if is_balanced { masquerade } else { node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint) },
+        masquerade: if is_balanced {
+            masquerade
+        } else {
+            node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint)
+        },
     };
     let mut candidates: Vec<Candidate> = pool.iter().map(candidate).collect();
     candidates.sort_unstable();

@@ -90,7 +90,8 @@ impl HnsKernel {
             place = Place::read(&mut *self.hns, &self.settings, place.node)?;
             self.place = Some(place.clone());
         }
-        let (id, document) = (documents::endpoint_id(place.network, address), documents::endpoint(role, address, &place));
+        let (id, document) =
+            (documents::endpoint_id(place.network, address), documents::endpoint(role, address, &place));
         match self.hns.create_endpoint(place.network, id, &document) {
             Ok(()) => self.note_created(id, document, &place),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -139,13 +140,15 @@ impl HnsKernel {
         if missing.is_empty() {
             self.partial.remove(front);
         } else if self.partial.insert(*front, balancer.clone()).as_ref() != Some(balancer) {
-            tracing::warn!("load balancer {front}: HNS has no endpoint for {missing:?}, which gets no traffic until then");
+            tracing::warn!(
+                "load balancer {front}: HNS has no endpoint for {missing:?}, which gets no traffic until then"
+            );
         }
     }
 
     /// In place, where HNS can do so. Otherwise the front end is without a load balancer for two calls.
     fn change_balancer(&mut self, front: &Front, held: &LoadBalancer, document: LoadBalancer) -> Result<(), Error> {
-        let Some(id) = held.id.filter(|_| self.modifies == Some(true)) else {
+        let Some(id) = held.id.filter(|_| self.modifies()) else {
             return self.replace_balancer(front, held, document);
         };
         match self.hns.modify_load_balancer(id, &document) {
@@ -154,7 +157,7 @@ impl HnsKernel {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NotImplemented => {
-                self.modifies = Some(false);
+                self.lacks_modification = true;
                 self.replace_balancer(front, held, document)
             }
             Err(error) if error.kind() == ErrorKind::ObjectNotFound => self.create_balancer(front, document),

@@ -16,7 +16,10 @@ const BY_CLIENT: u32 = 2;
 pub(super) fn endpoint(role: &Role, address: IpAddr, place: &Place) -> Endpoint {
     let is_remote = *role != Role::SourceAddress;
     Endpoint {
-        policies: provider(role, address, place).map(|it| Policy::provider_address(it.to_string())).into_iter().collect(),
+        policies: provider(role, address, place)
+            .map(|it| Policy::provider_address(it.to_string()))
+            .into_iter()
+            .collect(),
         ip_configurations: vec![IpConfiguration { ip_address: address.to_string(), prefix_length: 0 }],
         mac_address: if *role == Role::Remote { conjured_mac(address) } else { place.host_mac.clone() },
         flags: if is_remote { endpoint_flags::REMOTE } else { 0 },

@@ -31,7 +31,12 @@ pub(super) struct HeldEndpoint {
 }
 
 impl Held {
-    pub(super) fn new(endpoints: Vec<Endpoint>, balancers: Vec<LoadBalancer>, place: &Place, source_vip: Option<IpAddr>) -> Self {
+    pub(super) fn new(
+        endpoints: Vec<Endpoint>,
+        balancers: Vec<LoadBalancer>,
+        place: &Place,
+        source_vip: Option<IpAddr>,
+    ) -> Self {
         let mut held = Self::default();
         held.set_endpoints(&endpoints, place, source_vip);
         for balancer in balancers {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_hns::{Error as HnsError, ErrorKind, Hns, LoadBalancer, Version};
+use portolan_model::Family;
 use portolan_plan::NodePlan;
 
 use super::Kernelspace;
@@ -25,8 +26,9 @@ pub(super) struct HnsKernel {
     pub(super) node: NodeAddresses,
     pub(super) place: Option<Place>,
     pub(super) held: Held,
-    /// Whether load balancers can be modified, once it is known.
-    pub(super) modifies: Option<bool>,
+    pub(super) version: Option<Version>,
+    /// Modification of load balancers is promised by the version, and not there.
+    pub(super) lacks_modification: bool,
     /// Whether new endpoints get the identity that is chosen for them, once it is known.
     pub(super) honours_identities: Option<bool>,
     /// Load balancers of which HNS has a part, because endpoints of this node do not exist (yet).
@@ -44,7 +46,8 @@ impl HnsKernel {
             node: NodeAddresses::default(),
             place: None,
             held: Held::default(),
-            modifies: None,
+            version: None,
+            lacks_modification: false,
             honours_identities: None,
             partial: BTreeMap::new(),
             local_instead: BTreeSet::new(),
@@ -60,14 +63,18 @@ impl HnsKernel {
         }
     }
 
+    pub(super) fn modifies(&self) -> bool {
+        self.version >= Some(Version::MODIFIES) && !self.lacks_modification
+    }
+
     pub(super) fn place(&self) -> Result<Place, HnsError> {
         let unread = || HnsError::of(ErrorKind::NetworkNotFound, "writing before the network is read");
         self.place.clone().ok_or_else(unread)
     }
 
     fn refresh(&mut self) -> Result<(), HnsError> {
-        if self.modifies.is_none() {
-            self.modifies = Some(self.hns.version()? >= Version::MODIFIES);
+        if self.version.is_none() {
+            self.version = Some(self.hns.version()?);
         }
         let mut place = Place::read(&mut *self.hns, &self.settings, self.node)?;
         let endpoints = self.hns.endpoints(place.network)?;
@@ -108,7 +115,7 @@ impl HnsKernel {
         let object = |endpoint: &super::held::HeldEndpoint| {
             let (role, address) = (endpoint.role.clone()?, *endpoint.addresses.first()?);
             let is_used = self.held.own(address) == Some(endpoint.id) && !self.held.is_local(address);
-            let stray = Stray { family: portolan_model::Family::of(address), is_balancer: false, id: endpoint.id };
+            let stray = Stray { family: Family::of(address), is_balancer: false, id: endpoint.id };
             match is_used {
                 true => Some((Key::Endpoint(address), Value::Endpoint(role))),
                 false => Some((Key::Stray(stray), Value::Stray)),
@@ -159,6 +166,15 @@ impl Observe<Kernelspace> for HnsKernel {
     /// HNS does not count changes.
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(false)
+    }
+
+    /// An overlay has one family, that of its source; so has an old HNS.
+    fn serves(&self, family: Family) -> bool {
+        let has_both = self.version.is_none_or(|version| version >= Version::DUAL_STACK);
+        match self.settings.is_overlay || !has_both {
+            true => family == self.settings.source_vip.map_or(Family::V4, Family::of),
+            false => true,
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use portolan_hns::{Habits, Hns, connect};
+use portolan_hns::{Habits, Hns, Version, connect};
 use portolan_model::Algorithm;
 use portolan_plan::{Limits, Plan};
 
 use super::kernel::HnsKernel;
 use super::settings::Settings;
 use super::watch::Watch;
-use super::{InMemory, Kernelspace, NAME, listing};
+use super::{InMemory, Kernelspace, NAME, listing, network};
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::Owned;
 use crate::requirements::Feature;
@@ -70,7 +70,8 @@ impl Mode for KernelspaceMode {
     }
 
     fn in_memory(&self, settings: &ModeSettings, fails_one_in: u64, seed: u64) -> Box<dyn Synchronize> {
-        let habits = Habits { lacks_modification: seed % 3 == 1, ignores_identities: seed % 5 == 1, ..Habits::default() };
+        let habits =
+            Habits { lacks_modification: seed % 3 == 1, ignores_identities: seed % 5 == 1, ..Habits::default() };
         Box::new(InMemory::new(Settings::read(settings), habits, fails_one_in, seed))
     }
 
@@ -83,7 +84,21 @@ impl Mode for KernelspaceMode {
 fn opened(settings: &ModeSettings) -> Result<(Box<dyn Hns>, Settings), Error> {
     let mut settings = Settings::of_process(settings);
     let mut hns = connect()?;
-    settings.is_overlay = hns.network(&settings.network)?.is_some_and(|network| network.is_overlay());
+    let version = hns.version()?;
+    let network = hns.network(&settings.network)?.ok_or_else(|| network::missing(&settings.network))?;
+    settings.is_overlay = network.is_overlay();
+    let refused = |reason: &str| Error::Program { attempted: "opening kernelspace mode".into(), reason: reason.into() };
+    if version < Version::OLDEST {
+        return Err(refused(
+            "HNS is older than 9.2, and has no API of version 2: Windows Server 2019 or later is needed",
+        ));
+    }
+    if settings.direct_return && !version.returns_directly() {
+        return Err(refused("this HNS has no direct server return: set winkernel.enableDSR to false"));
+    }
+    if settings.is_overlay && settings.source_vip.is_none() {
+        return Err(refused("an overlay network needs winkernel.sourceVip (--source-vip)"));
+    }
     Ok((hns, settings))
 }
 

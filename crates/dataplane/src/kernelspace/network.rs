@@ -42,9 +42,9 @@ impl Place {
     pub(super) fn read(hns: &mut dyn Hns, settings: &Settings, node: NodeAddresses) -> Result<Self, Error> {
         let network = hns.network(&settings.network)?.ok_or_else(|| missing(&settings.network))?;
         let is_overlay = network.is_overlay();
-        let subnets = network.remote_subnets().filter_map(|route| {
-            Some((route.destination_prefix.parse().ok()?, route.provider_address.parse().ok()?))
-        });
+        let subnets = network
+            .remote_subnets()
+            .filter_map(|route| Some((route.destination_prefix.parse().ok()?, route.provider_address.parse().ok()?)));
         let address = Family::BOTH.into_iter().find_map(|family| node.of_family(family));
         let host_mac = match address.filter(|_| is_overlay) {
             Some(address) => hns.host_mac(address)?,
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-fn missing(name: &str) -> Error {
+pub(super) fn missing(name: &str) -> Error {
     let text = match name {
         "" => "no network is named: set winkernel.networkName, --network-name or KUBE_NETWORK".to_owned(),
         name => format!("there is no network {name:?} yet: the CNI plugin creates it"),

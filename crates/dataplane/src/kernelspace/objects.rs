@@ -182,7 +182,9 @@ impl fmt::Display for Balancer {
         }
         for target in &self.targets {
             match target {
-                Target::Address(address) => write!(formatter, "\n    to {}", SocketAddr::new(*address, self.target_port))?,
+                Target::Address(address) => {
+                    write!(formatter, "\n    to {}", SocketAddr::new(*address, self.target_port))?;
+                }
                 Target::Named(name) => write!(formatter, "\n    to {name} port {}", self.target_port)?,
                 Target::Unknown(id) => write!(formatter, "\n    to the unknown endpoint {id}")?,
             }

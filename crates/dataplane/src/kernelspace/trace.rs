@@ -25,11 +25,7 @@ pub(super) fn trace(objects: &Objects<Kernelspace>, node: &NodePlan, packet: &Pa
 }
 
 /// The load balancer of the address itself, or else that of the node port.
-fn taken_by<'a>(
-    objects: &'a Objects<Kernelspace>,
-    node: &NodePlan,
-    packet: &Packet,
-) -> Option<(Key, &'a Balancer)> {
+fn taken_by<'a>(objects: &'a Objects<Kernelspace>, node: &NodePlan, packet: &Packet) -> Option<(Key, &'a Balancer)> {
     let family = Family::of(packet.destination);
     let front = |address| Front { family, protocol: packet.protocol, address, port: packet.port };
     let own = front(Some(packet.destination));
@@ -55,7 +51,9 @@ fn forwarded(balancer: &Balancer, steps: &mut Vec<Step>) -> Fate {
                 return Fate::Pass;
             }
             Target::Unknown(id) => {
-                return Fate::Unknown { because: format!("the load balancer names {id}, which is no endpoint of the network") };
+                return Fate::Unknown {
+                    because: format!("the load balancer names {id}, which is no endpoint of the network"),
+                };
             }
         }
     }

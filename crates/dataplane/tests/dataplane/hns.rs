@@ -9,8 +9,8 @@ use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::{ModeSettings, Trust, kernelspace};
 use portolan_hns::{Guid, Habits, Hns, LoadBalancer, MemoryHns, Network, Operation, Version};
 use portolan_model::{
-    Conditions, Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
-    Snapshot, Weight,
+    Conditions, Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort,
+    Slices, Snapshot, Weight,
 };
 use portolan_plan::{Plan, PlanConfig, plan};
 
@@ -41,8 +41,11 @@ fn content(hns: &MemoryHns) -> BTreeMap<String, String> {
             Some((it.id?, format!("{} remote: {}", addresses.join(" "), it.is_remote())))
         })
         .collect();
-    let mut content: BTreeMap<String, String> =
-        endpoints.iter().zip(addresses.values()).map(|(it, text)| (text.clone(), format!("{:?}", it.policies))).collect();
+    let mut content: BTreeMap<String, String> = endpoints
+        .iter()
+        .zip(addresses.values())
+        .map(|(it, text)| (text.clone(), format!("{:?}", it.policies)))
+        .collect();
     assert_eq!(content.len(), endpoints.len(), "no two endpoints have the same address");
     for mut balancer in balancers {
         let mut targets: Vec<String> = balancer

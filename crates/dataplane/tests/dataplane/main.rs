@@ -3,9 +3,10 @@
 mod affinity;
 mod flows;
 mod histories;
-mod hns;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
+mod hns;
+mod hns_objects;
 mod hooks;
 mod iptables_kernel;
 mod kernels;

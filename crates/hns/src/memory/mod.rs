@@ -75,6 +75,13 @@ impl MemoryHns {
         self.service().store.networks.push(network);
     }
 
+    /// The network has other policies now.
+    pub fn set_network(&self, network: Network) {
+        let mut service = self.service();
+        service.store.networks.retain(|it| it.id != network.id);
+        service.store.networks.push(network);
+    }
+
     /// The network is gone, and everything on it.
     pub fn remove_network(&self, name: &str) {
         self.service().store.remove_network(name);
@@ -116,11 +123,7 @@ impl MemoryHns {
     }
 
     /// Counts the call, and lets it fail before or after its effect.
-    fn call<T>(
-        &self,
-        operation: Operation,
-        effect: impl FnOnce(&mut Store) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    fn call<T>(&self, operation: Operation, effect: impl FnOnce(&mut Store) -> Result<T, Error>) -> Result<T, Error> {
         let mut service = self.service();
         *service.calls.entry(operation).or_default() += 1;
         let failure = service.failures.next(operation);

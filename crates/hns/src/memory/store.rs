@@ -47,7 +47,8 @@ impl Store {
 
     pub(super) fn remove_local_endpoint(&mut self, address: IpAddr) {
         let address = address.to_string();
-        let is_meant = |it: &Endpoint| !it.is_remote() && it.ip_configurations.iter().any(|ip| ip.ip_address == address);
+        let is_meant =
+            |it: &Endpoint| !it.is_remote() && it.ip_configurations.iter().any(|ip| ip.ip_address == address);
         self.endpoints.retain(|_, endpoint| !is_meant(endpoint));
     }
 
@@ -62,7 +63,8 @@ impl Store {
     /// Two endpoints may have the same address, one of this node and a remote one, as on Windows Server 2019 and 2022.
     pub(super) fn create_endpoint(&mut self, network: Guid, id: Guid, settings: &Endpoint) -> Result<(), Error> {
         let attempted = || format!("creating an endpoint with the document {settings:?}");
-        let mut endpoint: Endpoint = understood(settings).ok_or_else(|| Error::of(ErrorKind::InvalidDocument, attempted()))?;
+        let mut endpoint: Endpoint =
+            understood(settings).ok_or_else(|| Error::of(ErrorKind::InvalidDocument, attempted()))?;
         if self.networks.iter().all(|it| it.id != network) {
             return Err(Error::of(ErrorKind::NetworkNotFound, attempted()));
         }
@@ -119,7 +121,9 @@ impl Store {
 
     pub(super) fn delete_balancer(&mut self, id: Guid) -> Result<(), Error> {
         let removed = self.balancers.remove(&id);
-        removed.map(drop).ok_or_else(|| Error::of(ErrorKind::ObjectNotFound, format!("deleting the load balancer {id}")))
+        removed
+            .map(drop)
+            .ok_or_else(|| Error::of(ErrorKind::ObjectNotFound, format!("deleting the load balancer {id}")))
     }
 
     fn checked(&self, settings: &LoadBalancer, attempted: &dyn Fn() -> String) -> Result<LoadBalancer, Error> {
