@@ -6,7 +6,7 @@ CARGO ?= cargo
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
-HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads $(or $(TEST_THREADS),4)
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
@@ -22,7 +22,7 @@ help:
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
-	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
@@ -39,13 +39,13 @@ demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --profile demo -p portolan --example demo
 
-# Both tiers at once: the VM computes while the host tests wait for packets and timers.
+# Both tiers at once: the VM computes while the host tests wait for packets and timers. ONE_BY_ONE=1 is slower and calmer.
 test: export FIRST = $(HOST_TEST)
 test: export SECOND = $(VM_TEST)
 test: vm-image root
 	$(CARGO) test --locked --workspace --tests --no-run
 	$(CARGO) test --locked $(VM_TESTS) --no-run
-	@scripts/together "$$FIRST" "$$SECOND"
+	@$(if $(ONE_BY_ONE),status=0; sh -c "$$FIRST" || status=1; sh -c "$$SECOND" || status=1; exit $$status,scripts/together "$$FIRST" "$$SECOND")
 
 test-host: packages root
 	$(HOST_TEST)
@@ -82,7 +82,7 @@ conformance: packages root
 
 fuzz: packages
 	@scripts/install-packages g++
-	@INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
 
 sanitize: packages root
 	@scripts/sanitize

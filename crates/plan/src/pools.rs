@@ -46,7 +46,8 @@ impl Pools {
         let node = chooser.node;
         let cluster = if wanted.cluster { chooser.possible(chooser.cluster_pool(&known)) } else { Vec::new() };
         let local = if wanted.local { chooser.possible(chooser.local_pool(&known)) } else { Vec::new() };
-        let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
+        let could_serve = |endpoint: &&SliceEndpoint| is_usable(endpoint) && chooser.weight(endpoint) > 0;
+        let any = !cluster.is_empty() || (wanted.local && known.values().any(could_serve));
         let in_a_pool = |endpoint: &Endpoint| is_in(&cluster, endpoint) || is_in(&local, endpoint);
         let draining: Box<[Endpoint]> =
             pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
