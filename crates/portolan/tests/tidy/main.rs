@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -22,7 +22,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
-    ("dataplane", &["plan", "kernel", "relay", "model"]),
+    ("hns", &[]),
+    ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("top", &["explain", "kernel"]),
     ("status", &["plan", "model"]),
