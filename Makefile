@@ -10,7 +10,7 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
+.PHONY: help build demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
@@ -19,6 +19,7 @@ help:
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
+	@echo 'make test-page    the page (portolan page) in a real browser (root); SCREENSHOTS=1 makes the pictures of docs/page'
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
 	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
@@ -72,6 +73,12 @@ test-cluster: packages root
 	@tests/deploy/lint "$$(mktemp -d)"
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
+# Two browsers at a time: each takes a core while it starts.
+test-page: packages root
+	@scripts/install-packages chromium chromium-driver $(if $(SCREENSHOTS),fonts-inter fonts-jetbrains-mono pngquant)
+	SCREENSHOTS='$(SCREENSHOTS)' $(CARGO) test --locked -p portolan --features browser --test page -- --test-threads 2 --nocapture
+	$(if $(SCREENSHOTS),pngquant --force --ext .png --strip --speed 1 docs/page/*.png)
+
 test-e2e: packages root
 	@tests/e2e/run
 
@@ -93,7 +100,7 @@ sanitize: packages root
 
 check: packages components
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster,portolan/browser -- -D warnings
 	$(CARGO) test --locked -p portolan --test tidy
 	@$(MAKE) --no-print-directory deny
 
