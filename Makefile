@@ -10,10 +10,13 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
+.PHONY: help build install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
+	@echo 'make install   the built program with completions, manual pages and systemd unit (PREFIX=/usr/local, DESTDIR=)'
+	@echo 'make deb     a Debian package of the program: target/deb/'
+	@echo 'make test-install   make install, completions, manual pages and the Debian package in a clean root (root)'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
@@ -36,6 +39,21 @@ help:
 
 build:
 	$(CARGO) build --locked --release -p portolan
+
+# Builds nothing, so that root need not: `make build` first.
+install:
+	@BINARY='$(BINARY)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+deb: build
+	@scripts/install-packages dpkg-dev python3
+	@scripts/deb
+
+# With the debug program, which is built anyway.
+test-install: packages root
+	@scripts/install-packages dpkg-dev python3 lintian mandoc groff-base zsh fish man-db
+	$(CARGO) build --locked -p portolan --bin portolan
+	@tests/deploy/install target/debug/portolan
+	@tests/deploy/deb target/debug/portolan
 
 demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
