@@ -4,5 +4,6 @@
 mod advice;
 mod answers;
 mod connections;
+mod hosts;
 mod names;
 mod world;
