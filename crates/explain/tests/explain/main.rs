@@ -5,5 +5,6 @@ mod advice;
 mod answers;
 mod changes;
 mod connections;
+mod hosts;
 mod names;
 mod world;
