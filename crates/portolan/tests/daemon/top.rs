@@ -143,6 +143,7 @@ fn one_reading_is_for_scripts() {
     assert_eq!(services.len(), 1, "{answer}");
     assert_eq!(services[0]["service"], "default/web");
     assert_eq!(services[0]["totals"]["connections"], 1);
+    assert_eq!(services[0]["connections_per_second"], 0.0, "it was before the first reading");
     assert_eq!((&services[0]["ready"], &services[0]["endpoints"]), (&Value::from(2), &Value::from(2)));
     let output = node.query(&["top", "--once", "--interval", "200ms"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
