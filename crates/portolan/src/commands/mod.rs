@@ -1,5 +1,6 @@
 //! Commands that query and print.
 
+mod attached;
 mod cleanup;
 mod connections;
 mod environment;
@@ -25,6 +26,7 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub(crate) use attached::end_with_connection;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
