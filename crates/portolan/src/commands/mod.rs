@@ -1,12 +1,19 @@
 //! Commands that query and print.
 
+<<<<<<< HEAD
 mod attached;
+=======
+mod changes;
+>>>>>>> main
 mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod manual;
+mod page;
 mod shadow;
 mod standard_input;
+mod top;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -26,14 +33,21 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+<<<<<<< HEAD
 pub(crate) use attached::end_with_connection;
+=======
+pub use changes::changes;
+>>>>>>> main
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use manual::{completions, man};
+pub use page::page;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 use standard_input::StandardInput;
+pub use top::top;
 
 /// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";
@@ -176,5 +190,9 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
 }
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
-    bail!("unexpected answer from the daemon ({answer:?}): is it of another version?")
+    bail!("{}", another_version(answer))
+}
+
+fn another_version(answer: &Answer) -> String {
+    format!("unexpected answer from the daemon ({answer:?}): is it of another version?")
 }
