@@ -130,7 +130,9 @@ pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyho
                 State::ReadWrite(directory) => State::ReadOnly(directory),
                 other => other,
             };
-            let options = Options { paths: manifests.clone(), state, ..options };
+            // Those that the API server has, in a cluster.
+            let service_ranges = plan.facts().service_ranges.to_vec();
+            let options = Options { paths: manifests.clone(), state, service_ranges, ..options };
             let other = load(options, &settings.traffic.plan, settings.bind_address)?;
             Answer::Difference(difference(plan, &other, &view.difference(plan, &other)))
         }
