@@ -15,9 +15,9 @@ const ENDPOINTS: [&str; 2] = ["10.244.1.2", "10.244.2.2"];
 const SMALL: (u16, u16) = (80, 24);
 
 fn node() -> Node {
-    let node = Node::serving_web(&ENDPOINTS, &[]);
-    node.write("api.yaml", &service("api", "10.96.0.90", "type: ClusterIP", &[]));
-    node.settle();
+    let api = service("api", "10.96.0.90", "type: ClusterIP", &[]);
+    let node = Node::running(&[("web.yaml", &web(WEB_IP, &ENDPOINTS)), ("api.yaml", &api)]);
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
     node
 }
 
