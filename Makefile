@@ -6,24 +6,28 @@ CARGO ?= cargo
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
-HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads $(or $(TEST_THREADS),4)
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
+.PHONY: help build install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
+	@echo 'make install   the built program with completions, manual pages and systemd unit (PREFIX=/usr/local, DESTDIR=)'
+	@echo 'make deb     a Debian package of the program: target/deb/'
+	@echo 'make test-install   make install, completions, manual pages and the Debian package in a clean root (root)'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
+	@echo 'make test-page    the page (portolan page) in a real browser (root); SCREENSHOTS=1 makes the pictures of docs/page'
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
 	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
-	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
@@ -36,17 +40,32 @@ help:
 build:
 	$(CARGO) build --locked --release -p portolan
 
+# Builds nothing, so that root need not: `make build` first.
+install:
+	@BINARY='$(BINARY)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+deb: build
+	@scripts/install-packages dpkg-dev python3
+	@scripts/deb
+
+# With the debug program, which is built anyway.
+test-install: packages root
+	@scripts/install-packages dpkg-dev python3 lintian mandoc groff-base zsh fish man-db
+	$(CARGO) build --locked -p portolan --bin portolan
+	@tests/deploy/install target/debug/portolan
+	@tests/deploy/deb target/debug/portolan
+
 demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --profile demo -p portolan --example demo
 
-# Both tiers at once: the VM computes while the host tests wait for packets and timers.
+# Both tiers at once: the VM computes while the host tests wait for packets and timers. ONE_BY_ONE=1 is slower and calmer.
 test: export FIRST = $(HOST_TEST)
 test: export SECOND = $(VM_TEST)
 test: vm-image root
 	$(CARGO) test --locked --workspace --tests --no-run
 	$(CARGO) test --locked $(VM_TESTS) --no-run
-	@scripts/together "$$FIRST" "$$SECOND"
+	@$(if $(ONE_BY_ONE),status=0; sh -c "$$FIRST" || status=1; sh -c "$$SECOND" || status=1; exit $$status,scripts/together "$$FIRST" "$$SECOND")
 
 test-host: packages root
 	$(HOST_TEST)
@@ -72,6 +91,12 @@ test-cluster: packages root
 	@tests/deploy/lint "$$(mktemp -d)"
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
+# Two browsers at a time: each takes a core while it starts.
+test-page: packages root
+	@scripts/install-packages chromium chromium-driver $(if $(SCREENSHOTS),fonts-inter fonts-jetbrains-mono pngquant)
+	SCREENSHOTS='$(SCREENSHOTS)' $(CARGO) test --locked -p portolan --features browser --test page -- --test-threads 2 --nocapture
+	$(if $(SCREENSHOTS),pngquant --force --ext .png --strip --speed 1 docs/page/*.png)
+
 test-e2e: packages root
 	@tests/e2e/run
 
@@ -86,14 +111,14 @@ conformance: packages root
 
 fuzz: packages
 	@scripts/install-packages g++
-	@INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
 
 sanitize: packages root
 	@scripts/sanitize
 
 check: packages components
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster,portolan/browser -- -D warnings
 	$(CARGO) test --locked -p portolan --test tidy
 	@$(MAKE) --no-print-directory deny
 

@@ -6,6 +6,7 @@
 
 mod advice;
 mod algorithm;
+mod changes;
 mod conditions;
 mod connection;
 mod connections;
@@ -18,8 +19,10 @@ mod path;
 mod printable;
 mod services;
 mod table;
+pub mod top;
 mod verify;
 
+pub use changes::{Cause, ChangeEntry, ChangeKind, ChangesAnswer, Drift, Effects};
 pub use conditions::EndpointCondition;
 pub use connection::{ConnectionAnswer, connection_answer};
 pub use connections::{ConnectionChange, ConnectionRow, ConnectionsAnswer, connections_answer};

@@ -16,6 +16,7 @@ mod log;
 pub mod loopback;
 pub mod node_setup;
 mod offline;
+mod page;
 mod proxy;
 pub mod settings;
 
@@ -70,6 +71,9 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
+        Command::Top(flags) => commands::top(&flags),
+        Command::Page(flags) => commands::page(&flags),
+        Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),
@@ -79,6 +83,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::DnsWorker(flags) => dns::worker::run(&flags),
         Command::Attached(flags) => attached(&flags.command),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Completions(flags) => commands::completions(&flags),
+        Command::Man(flags) => commands::man(&flags),
     }
 }
 

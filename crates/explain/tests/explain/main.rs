@@ -3,6 +3,7 @@
 
 mod advice;
 mod answers;
+mod changes;
 mod connections;
 mod hosts;
 mod names;

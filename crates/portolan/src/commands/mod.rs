@@ -1,12 +1,16 @@
 //! Commands that query and print.
 
 mod attached;
+mod changes;
 mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod manual;
+mod page;
 mod shadow;
 mod standard_input;
+mod top;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -27,13 +31,17 @@ use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
 pub(crate) use attached::end_with_connection;
+pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use manual::{completions, man};
+pub use page::page;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
 use standard_input::StandardInput;
+pub use top::top;
 
 /// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";
@@ -176,5 +184,9 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
 }
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
-    bail!("unexpected answer from the daemon ({answer:?}): is it of another version?")
+    bail!("{}", another_version(answer))
+}
+
+fn another_version(answer: &Answer) -> String {
+    format!("unexpected answer from the daemon ({answer:?}): is it of another version?")
 }

@@ -44,7 +44,7 @@ impl Invocation {
             manifests: given.manifests(),
             flags: given.flags(),
             words: given.words(),
-            is_live: name == "top" || is_set("watch"),
+            is_live: name == "top" && !is_set("once") || is_set("watch"),
         })
     }
 

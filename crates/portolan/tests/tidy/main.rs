@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -22,20 +22,37 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
-    ("dataplane", &["plan", "kernel", "relay", "model"]),
+    ("hns", &[]),
+    ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
+    ("top", &["explain", "kernel"]),
     ("status", &["plan", "model"]),
+    ("page", &["plan", "dataplane", "explain", "source", "status", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
-        &["model", "source", "config", "plan", "balance", "kernel", "dataplane", "dns", "explain", "status", "shadow"],
+        &[
+            "model",
+            "source",
+            "config",
+            "plan",
+            "balance",
+            "kernel",
+            "dataplane",
+            "dns",
+            "explain",
+            "status",
+            "page",
+            "shadow",
+            "top",
+        ],
     ),
     ("testkit", &["yaml"]),
     ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),
 ];
 
 /// The number of scenarios, so that the loss of a file fails.
-const NUMBER_OF_SCENARIOS: usize = 196;
+const NUMBER_OF_SCENARIOS: usize = 198;
 
 /// This file contains what it forbids.
 const MYSELF: &str = "tests/tidy/main.rs";
