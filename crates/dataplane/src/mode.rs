@@ -28,6 +28,12 @@ pub trait Mode: Sync {
         &[]
     }
 
+    /// The operating system of the nodes that it is for, as in [`std::env::consts::OS`]. Elsewhere the mode answers questions, and
+    /// its tests run in memory.
+    fn system(&self) -> &'static str {
+        "linux"
+    }
+
     /// What this machine lacks for the mode, as a clause: "this kernel has no IPVS (module ip_vs)".
     fn missing(&self) -> Option<String> {
         None

@@ -3,10 +3,11 @@
 use crate::connections;
 use crate::mode::Mode;
 use crate::place::Place;
-use crate::{ebpf, iptables, ipvs, nftables, userspace};
+use crate::{ebpf, iptables, ipvs, kernelspace, nftables, userspace};
 
 /// All modes, the default first.
-pub static ALL: &[&dyn Mode] = &[&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE, &ebpf::MODE];
+pub static ALL: &[&dyn Mode] =
+    &[&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE, &ebpf::MODE, &kernelspace::MODE];
 
 /// Serves while no daemon runs, after a mode whose daemon carries connections.
 pub static STAND_IN: &dyn Mode = &iptables::MODE;

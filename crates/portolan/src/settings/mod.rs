@@ -83,6 +83,7 @@ impl Settings {
         let (Read { document, mut notices, serves_health, serves_metrics }, config_file) = file::read(given)?;
         let is_takeover = config_file.is_some() || flags.manifests.manifests.is_empty();
         let (traffic, traffic_notices) = TrafficSettings::read(&document, given, &flags.own, is_takeover, Purpose::Run);
+        traffic.refuse_other_system()?;
         if flags.strict_mode {
             traffic.refuse_substitute()?;
         }

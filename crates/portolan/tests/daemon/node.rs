@@ -87,12 +87,16 @@ impl Node {
 
     /// The same without these capabilities, such as `-bpf,-sys_admin`.
     pub(crate) fn start_without(&mut self, capabilities: &str, arguments: &[&str]) {
+        self.daemon = Some(self.spawn_without(capabilities, arguments));
+        self.settle();
+    }
+
+    pub(crate) fn spawn_without(&self, capabilities: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new("setpriv");
         command.arg(format!("--bounding-set={capabilities}"));
         command.args([env!("CARGO_BIN_EXE_portolan"), "proxy", "-v", "2"]).args(arguments);
         self.add_facts(&mut command, "manifests");
-        self.daemon = Some(self.begin(command));
-        self.settle();
+        self.begin(command)
     }
 
     /// Starts another daemon beside that of this node.

@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -22,7 +22,8 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
-    ("dataplane", &["plan", "kernel", "relay", "model"]),
+    ("hns", &[]),
+    ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("status", &["plan", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
