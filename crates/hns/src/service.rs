@@ -59,12 +59,3 @@ pub trait Hns: Send {
     /// The hardware address of the interface with this address, as HNS spells it.
     fn host_mac(&mut self, address: IpAddr) -> Result<String, Error>;
 }
-
-/// The HNS of this machine.
-pub fn connect() -> Result<Box<dyn Hns>, Error> {
-    Err(Error::new(
-        "opening the Host Networking Service",
-        126,
-        "this program is built for Linux, and HNS is part of Windows",
-    ))
-}

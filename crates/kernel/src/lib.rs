@@ -20,6 +20,9 @@ pub mod nftables;
 #[cfg_attr(windows, path = "windows/mod.rs")]
 mod system;
 
+/// Whether the kernel of this machine is Linux, so that its calls are not refused.
+pub const IS_LINUX: bool = cfg!(target_os = "linux");
+
 pub use error::{Error, Refusal, Result};
 pub use system::memory::{release_unused_memory, resident_bytes, share_one_heap};
 pub use system::namespace::{enter_network_namespace, enter_new_network_namespace, open_network_namespace};

@@ -17,6 +17,9 @@ pub mod node_setup;
 mod offline;
 mod proxy;
 pub mod settings;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -83,7 +86,7 @@ fn failure(arguments: &[OsString]) -> u8 {
 
 fn is_kube_proxy(arguments: &[OsString]) -> bool {
     let name = arguments.first().and_then(|path| Path::new(path).file_name());
-    name.is_some_and(|name| name == "kube-proxy")
+    name.is_some_and(|name| name == "kube-proxy" || name == "kube-proxy.exe")
 }
 
 fn is_proxy(arguments: &[OsString]) -> bool {

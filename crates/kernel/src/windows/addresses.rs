@@ -111,7 +111,7 @@ unsafe fn address(pointer: *const SOCKADDR) -> Option<IpAddr> {
 /// # Safety
 ///
 /// The pointer is null, or leads to a text with its terminating zero.
-unsafe fn text(pointer: PWSTR) -> String {
+pub(super) unsafe fn text(pointer: PWSTR) -> String {
     if pointer.is_null() {
         return String::new();
     }

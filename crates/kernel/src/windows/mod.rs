@@ -2,6 +2,7 @@
 
 pub(crate) mod addresses;
 pub mod cgroup;
+pub mod compute_network;
 pub mod cookie;
 pub mod fd;
 pub mod files;
@@ -9,10 +10,12 @@ pub mod legacy_tables;
 pub(crate) mod libc;
 pub mod memory;
 pub mod mount;
+mod names;
 pub mod namespace;
 pub(crate) mod netlink_socket;
 pub mod privileges;
 pub mod processor;
+pub mod random;
 pub mod segment;
 pub mod service;
 pub mod signal;
@@ -22,6 +25,7 @@ pub mod usage;
 use std::io;
 
 pub use addresses::{Adapter, adapters};
+pub use names::host_name;
 
 /// The answer to every call of Linux.
 fn only_linux() -> io::Error {

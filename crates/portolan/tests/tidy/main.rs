@@ -22,10 +22,10 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
-    ("hns", &[]),
+    ("hns", &["kernel"]),
     ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
-    ("status", &["plan", "model"]),
+    ("status", &["plan", "kernel", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
