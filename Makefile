@@ -22,7 +22,7 @@ help:
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
-	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
@@ -82,7 +82,7 @@ conformance: packages root
 
 fuzz: packages
 	@scripts/install-packages g++
-	@INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
 
 sanitize: packages root
 	@scripts/sanitize

@@ -58,6 +58,9 @@ impl Watch {
         let Some((known, network)) = self.known.get() else { return Ok(None) };
         let now = self.hns.identities(network)?;
         let is_busy = writes % 2 == 1 || self.known.writes.load(Ordering::Acquire) != writes;
+        if now == known {
+            self.reported = None;
+        }
         if is_busy || now == known || self.reported.as_ref() == Some(&now) {
             return Ok(None);
         }
@@ -96,6 +99,13 @@ mod tests {
         }
         let change = watch.look().unwrap().expect("it is noticed");
         assert_eq!(change.to_string(), "HNS: another program has created 1 objects and deleted 0");
+        assert!(watch.look().unwrap().is_none());
+        // What was repaired can happen again.
+        hns.remove_local_endpoint("10.244.1.2".parse().unwrap());
+        assert!(watch.look().unwrap().is_none());
+        hns.add_local_endpoint(network.id, "pod", "10.244.1.3".parse().unwrap());
+        assert!(watch.look().unwrap().is_some());
+        hns.remove_local_endpoint("10.244.1.3".parse().unwrap());
         assert!(watch.look().unwrap().is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! The objects of the mode of Windows nodes, with the settings and annotations that scenario files do not have.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_dataplane::kernelspace::{InMemory, Settings};
@@ -16,6 +17,10 @@ use crate::history::{beginning, config};
 
 const MODE: &dyn Mode = &kernelspace::MODE;
 
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
 fn with_options(options: &[(&str, OptionValue)]) -> ModeSettings {
     let mut given = Options::default();
     options.iter().for_each(|(name, value)| given.set(name, value.clone()));
@@ -27,17 +32,17 @@ fn service() -> Service {
     let ports = [ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: Some(30_080) }].into();
     Service {
         kind: ServiceKind::LoadBalancer,
-        cluster_ips: ["10.96.0.10".parse().unwrap()].into(),
-        load_balancer_ips: ["198.51.100.10".parse().unwrap()].into(),
-        external_ips: ["198.51.100.20".parse().unwrap()].into(),
+        cluster_ips: [address("10.96.0.10")].into(),
+        load_balancer_ips: [address("198.51.100.10")].into(),
+        external_ips: [address("198.51.100.20")].into(),
         ports,
         ..Service::empty(ServiceName::new("default", "web"))
     }
 }
 
 fn planned(service: Service, settings: &ModeSettings) -> Plan {
-    let endpoint = |address: &str, node: &str| SliceEndpoint {
-        address: address.parse().unwrap(),
+    let endpoint = |text: &str, node: &str| SliceEndpoint {
+        address: address(text),
         conditions: Conditions::READY,
         node: Some(node.into()),
         hints: None,
@@ -129,7 +134,7 @@ fn health_checks_are_written_and_removed() {
     let options = [("winkernel.forwardHealthCheckVip", OptionValue::Boolean(true))];
     let settings = with_options(&options);
     let mut kernel = InMemory::new(Settings::read(&settings), Habits::default(), 0, 1);
-    kernel.hns().add_local_endpoint(kernel.network(), "cbr0", "10.244.0.1".parse().unwrap());
+    kernel.hns().add_local_endpoint(kernel.network(), "cbr0", address("10.244.0.1"));
     let plan = planned(service(), &settings);
     kernel.sync(&plan, Trust::Memory).expect("HNS answers");
     assert_eq!(kernel.hns().held().1.len(), 5);
@@ -141,13 +146,13 @@ fn health_checks_are_written_and_removed() {
 }
 
 fn overlay() -> Settings {
-    let source_vip = Some("10.244.0.254".parse().unwrap());
+    let source_vip = Some(address("10.244.0.254"));
     Settings { network: "vxlan0".into(), source_vip, is_overlay: true, ..Settings::read(&ModeSettings::default()) }
 }
 
 fn remote_subnet(range: &str, node: &str) -> NetworkPolicy {
     let text = format!(r#"{{"DestinationPrefix":"{range}","IsolationId":4096,"ProviderAddress":"{node}"}}"#);
-    NetworkPolicy { kind: "RemoteSubnetRoute".into(), settings: serde_json::from_str(&text).unwrap() }
+    NetworkPolicy { kind: "RemoteSubnetRoute".into(), settings: serde_json::from_str(&text).expect("it is JSON") }
 }
 
 /// The network learns of the other node after the daemon has started.
