@@ -10,10 +10,12 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey conformance soak bench bench-peers bpf packages root components
+.PHONY: help build windows test-windows demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
+	@echo 'make windows   the program for Windows nodes: target/x86_64-pc-windows-gnu/release/portolan.exe'
+	@echo 'make test-windows   that program under wine, with a stand-in for the Host Networking Service (root)'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
@@ -34,6 +36,16 @@ help:
 
 build:
 	$(CARGO) build --locked --release -p portolan
+
+windows: packages
+	@scripts/windows-toolchain
+	scripts/windows build --release -p portolan --bin portolan
+
+# In a network namespace of its own, because wine's server opens ports for all programs.
+test-windows: packages root
+	@tests/windows/build
+	$(CARGO) test --locked -p portolan --features wine --test windows --no-run
+	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine --test windows -- --test-threads 1
 
 demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo

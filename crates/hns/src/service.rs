@@ -35,6 +35,8 @@ impl Version {
 pub trait Hns: Send {
     fn version(&mut self) -> Result<Version, Error>;
 
+    fn networks(&mut self) -> Result<Vec<Network>, Error>;
+
     /// `None` if there is no network of this name.
     fn network(&mut self, name: &str) -> Result<Option<Network>, Error>;
 

@@ -74,6 +74,10 @@ impl Hns for MachineHns {
         }
     }
 
+    fn networks(&mut self) -> Result<Vec<Network>, Error> {
+        self.all(Kind::Network, &filter(None))
+    }
+
     fn network(&mut self, name: &str) -> Result<Option<Network>, Error> {
         let networks: Vec<Network> = self.all(Kind::Network, &filter(Some(json!({"Name": name}))))?;
         Ok(networks.into_iter().find(|network| network.name.eq_ignore_ascii_case(name)))
