@@ -10,6 +10,7 @@ pub mod conntrack;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;
+mod interface_address;
 pub mod ipset;
 pub mod ipvs;
 pub mod links;

@@ -11,9 +11,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::Context;
 
-use crate::daemon;
-use crate::settings::Settings;
-
 /// Where the running daemon is asked.
 pub(crate) const CONTROL_SOCKET: &str = "/run/portolan/portolan.sock";
 pub(crate) const STATE_DIRECTORY: &str = "/var/lib/portolan";
@@ -92,6 +89,6 @@ pub(crate) fn has_ipv6() -> bool {
 }
 
 /// Linux has no services of Windows' kind.
-pub(crate) fn run_daemon(settings: Settings) -> anyhow::Result<u8> {
-    daemon::run(settings)
+pub(crate) fn run(_as_service: bool, daemon: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
+    daemon()
 }

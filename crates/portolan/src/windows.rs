@@ -15,9 +15,7 @@ use portolan_kernel::fd::OwnedFd;
 use portolan_kernel::files::create_for_administrators;
 use portolan_kernel::{random, service};
 
-use crate::daemon;
 use crate::exit::PROXY_FAILURE;
-use crate::settings::Settings;
 
 /// Where the running daemon is asked.
 pub(crate) const CONTROL_SOCKET: &str = r"C:\ProgramData\portolan\control";
@@ -117,11 +115,14 @@ pub(crate) fn has_ipv6() -> bool {
 }
 
 /// As a program of the console, or under the service control manager.
-pub(crate) fn run_daemon(settings: Settings) -> anyhow::Result<u8> {
-    if !settings.runs_as_service {
-        return daemon::run(settings);
+pub(crate) fn run(
+    as_service: bool,
+    daemon: impl FnOnce() -> anyhow::Result<u8> + Send + 'static,
+) -> anyhow::Result<u8> {
+    if !as_service {
+        return daemon();
     }
-    let body = move || match daemon::run(settings) {
+    let body = move || match daemon() {
         Ok(status) => u32::from(status),
         Err(error) => {
             tracing::error!("{error:#}");

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::time::{Duration, Instant};
 
-use crate::addresses::{InterfaceAddress, PROTOCOL_HEADER, is_change, read_address};
 use crate::error::Result;
+use crate::interface_address::{InterfaceAddress, PROTOCOL_HEADER, is_change, read_address};
 use crate::netlink::{Header, Message, MessageWriter, Messages, Received, Socket, flags};
 
 /// All addresses in the network namespace of this thread.

@@ -6,6 +6,7 @@ pub mod cookie;
 pub mod datagram;
 pub mod datagram_batch;
 pub mod files;
+mod last;
 pub mod legacy_tables;
 pub mod memory;
 pub mod mount;
@@ -18,8 +19,6 @@ pub mod signal;
 pub mod sysctl;
 
 use std::io;
-
-use crate::error::Error;
 
 pub(crate) use libc;
 pub use std::os::fd;
@@ -34,11 +33,4 @@ pub(crate) unsafe fn bpf_call(command: u32, words: &mut [u64]) -> io::Result<fd:
     // SAFETY: the caller gives what the command reads and writes.
     let result = unsafe { libc::syscall(libc::SYS_bpf, libc::c_long::from(command), words.as_mut_ptr(), length) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as fd::RawFd) }
-}
-
-impl Error {
-    /// The error of the last system call of this thread.
-    fn last(attempted: impl Into<String>) -> Self {
-        Self::io(attempted, io::Error::last_os_error())
-    }
 }

@@ -12,8 +12,8 @@ use windows_sys::Win32::NetworkManagement::IpHelper::{
 use windows_sys::Win32::Networking::WinSock::{AF_INET, AF_INET6, AF_UNSPEC, SOCKADDR, SOCKADDR_IN, SOCKADDR_IN6};
 use windows_sys::core::PWSTR;
 
-use crate::addresses::InterfaceAddress;
 use crate::error::{Error, Result};
+use crate::interface_address::InterfaceAddress;
 
 /// How often the addresses are compared. Windows has notifications, too; a look costs less than a millisecond.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
