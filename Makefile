@@ -10,19 +10,24 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build windows test-windows demo test test-host test-vm vm-image test-cluster fuzz sanitize check deny sbom test-kernels test-e2e test-journey conformance soak bench bench-peers bpf packages root components
+.PHONY: help build windows test-windows install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make windows   the program for Windows nodes: target/x86_64-pc-windows-gnu/release/portolan.exe'
 	@echo 'make test-windows   that program under wine, with a stand-in for the Host Networking Service (root)'
+	@echo 'make install   the built program with completions, manual pages and systemd unit (PREFIX=/usr/local, DESTDIR=)'
+	@echo 'make deb     a Debian package of the program: target/deb/'
+	@echo 'make test-install   make install, completions, manual pages and the Debian package in a clean root (root)'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
 	@echo 'make test-kernels   every scenario in every mode on several kernels, in the VM (KERNELS="6.12 newest", MODE, SCENARIO)'
 	@echo 'make test-cluster   tests against a real API server and the real kube-proxy (root, Go)'
+	@echo 'make test-page    the page (portolan page) in a real browser (root); SCREENSHOTS=1 makes the pictures of docs/page'
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
+	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
 	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
@@ -46,6 +51,21 @@ test-windows: packages root
 	@tests/windows/build
 	$(CARGO) test --locked -p portolan --features wine --test windows --no-run
 	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine --test windows -- --test-threads 1
+
+# Builds nothing, so that root need not: `make build` first.
+install:
+	@BINARY='$(BINARY)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+deb: build
+	@scripts/install-packages dpkg-dev python3
+	@scripts/deb
+
+# With the debug program, which is built anyway.
+test-install: packages root
+	@scripts/install-packages dpkg-dev python3 lintian mandoc groff-base zsh fish man-db
+	$(CARGO) build --locked -p portolan --bin portolan
+	@tests/deploy/install target/debug/portolan
+	@tests/deploy/deb target/debug/portolan
 
 demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
@@ -83,11 +103,20 @@ test-cluster: packages root
 	@tests/deploy/lint "$$(mktemp -d)"
 	$(CARGO) test --locked -p portolan --features cluster --test cluster -- --test-threads 2
 
+# Two browsers at a time: each takes a core while it starts.
+test-page: packages root
+	@scripts/install-packages chromium chromium-driver $(if $(SCREENSHOTS),fonts-inter fonts-jetbrains-mono pngquant)
+	SCREENSHOTS='$(SCREENSHOTS)' $(CARGO) test --locked -p portolan --features browser --test page -- --test-threads 2 --nocapture
+	$(if $(SCREENSHOTS),pngquant --force --ext .png --strip --speed 1 docs/page/*.png)
+
 test-e2e: packages root
 	@tests/e2e/run
 
 test-journey: packages root
 	@tests/e2e/journey
+
+test-kubectl: packages root
+	@tests/e2e/kubectl
 
 conformance: packages root
 	@tests/e2e/matrix
@@ -101,7 +130,7 @@ sanitize: packages root
 
 check: packages components
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features portolan/cluster,portolan/browser -- -D warnings
 	$(CARGO) test --locked -p portolan --test tidy
 	@$(MAKE) --no-print-directory deny
 

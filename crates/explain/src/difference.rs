@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portolan_dataplane::Difference;
 use portolan_model::DiffItem;
-use portolan_plan::{Frontend, Plan, Route, Routes, ServicePlan, Verdict};
+use portolan_plan::{Frontend, Plan, Pool, Route, Routes, ServicePlan, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::table::Style;
@@ -35,9 +35,21 @@ pub fn difference(before: &Plan, after: &Plan, objects: &Difference) -> Differen
 }
 
 fn port_changes(old: Option<&Arc<ServicePlan>>, new: Option<&Arc<ServicePlan>>) -> Vec<BehaviourChange> {
+    described_changes(old, new, &|port, pool| port.shares(pool).join(" or "))
+}
+
+/// The endpoints of a pool in words.
+pub(crate) type PoolWords<'a> = dyn Fn(&ServicePlan, Pool) -> String + 'a;
+
+/// What changes at each address of a Service port.
+pub(crate) fn described_changes(
+    old: Option<&Arc<ServicePlan>>,
+    new: Option<&Arc<ServicePlan>>,
+    words: &PoolWords<'_>,
+) -> Vec<BehaviourChange> {
     let described = |port: Option<&Arc<ServicePlan>>| -> Vec<(String, String)> {
         let Some(port) = port else { return Vec::new() };
-        let describe = |it: &Frontend| (format!("{}/{}", it.address, port.protocol()), behaviour(port, it));
+        let describe = |it: &Frontend| (format!("{}/{}", it.address, port.protocol()), behaviour(port, it, words));
         port.frontends.iter().map(describe).collect()
     };
     let (before, after) = (described(old), described(new));
@@ -59,9 +71,9 @@ fn port_changes(old: Option<&Arc<ServicePlan>>, new: Option<&Arc<ServicePlan>>) 
 }
 
 /// A frontend's behaviour in one line, by the source of the traffic.
-fn behaviour(port: &ServicePlan, frontend: &Frontend) -> String {
+fn behaviour(port: &ServicePlan, frontend: &Frontend, pools: &PoolWords<'_>) -> String {
     let Routes { pod, node, outside } = frontend.routes;
-    let words = |route| route_words(port, route);
+    let words = |route| route_words(port, route, pools);
     let mut text = if pod == node && node == outside {
         words(pod)
     } else if node == outside && pod.verdict == node.verdict {
@@ -81,12 +93,12 @@ fn behaviour(port: &ServicePlan, frontend: &Frontend) -> String {
     text
 }
 
-fn route_words(port: &ServicePlan, route: Route) -> String {
+fn route_words(port: &ServicePlan, route: Route, pools: &PoolWords<'_>) -> String {
     match route.verdict {
         Verdict::Refuse(refusal) => refusal.to_string(),
         Verdict::Forward(pool) => {
             let masquerade = if route.masquerade { ", masqueraded" } else { "" };
-            format!("to {}{masquerade}", port.shares(pool).join(" or "))
+            format!("to {}{masquerade}", pools(port, pool))
         }
     }
 }

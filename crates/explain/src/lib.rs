@@ -6,6 +6,7 @@
 
 mod advice;
 mod algorithm;
+mod changes;
 mod conditions;
 mod connection;
 mod connections;
@@ -18,17 +19,19 @@ mod path;
 mod printable;
 mod services;
 mod table;
+pub mod top;
 mod verify;
 
+pub use changes::{Cause, ChangeEntry, ChangeKind, ChangesAnswer, Drift, Effects};
 pub use conditions::EndpointCondition;
 pub use connection::{ConnectionAnswer, connection_answer};
 pub use connections::{ConnectionChange, ConnectionRow, ConnectionsAnswer, connections_answer};
 pub use difference::{BehaviourChange, DifferenceAnswer, difference};
 pub use load::{EndpointLoad, LoadAnswer, LoadRow, load_answer};
-pub use names::{NamedPacket, NamedService, Names, PathQuestion, Paths};
+pub use names::{NamedHost, NamedPacket, NamedService, Names, PathQuestion, Paths};
 pub use packet::{CandidateAnswer, PacketAnswer, PacketQuestion, StepAnswer, explain_packet};
 pub use path::PathAnswer;
 pub use printable::printable;
 pub use services::{ServiceRow, ServicesAnswer, services};
-pub use table::Style;
+pub use table::{Style, table};
 pub use verify::{VerifyAnswer, verify_answer};

@@ -9,12 +9,16 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
+use portolan_explain::top::{TopAnswer, TopQuestion};
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion, PathAnswer,
-    PathQuestion, ServicesAnswer, VerifyAnswer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
+    PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
 use portolan_kernel::files::identity;
+use portolan_page::Reply;
 use portolan_plan::Plan;
+use portolan_source::cluster::WatchState;
+use portolan_status::Health;
 use serde::{Deserialize, Serialize};
 
 mod answering;
@@ -24,6 +28,8 @@ mod lock;
 mod peer;
 mod replacement;
 
+use crate::daemon::history::History;
+use crate::page::Live;
 use crate::settings::Settings;
 use crate::system::{self, Listener, Stream};
 use answering::answer;
@@ -33,12 +39,23 @@ use peer::Peer;
 pub struct Published {
     /// `None` until the kernel has been programmed for the first time.
     pub plan: Option<Plan>,
+    pub(crate) history: Arc<Mutex<History>>,
     pub(crate) settings: Settings,
     /// The listeners of this process, in a mode that has any.
     pub(crate) listeners: Option<Arc<Listeners>>,
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
+    pub(crate) top: Option<AnswerTop>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) watches: WatchStates,
+    pub(crate) health: Option<Health>,
 }
+
+/// Reads counters and open connections.
+pub(crate) type AnswerTop = Arc<dyn Fn(&TopQuestion) -> anyhow::Result<TopAnswer> + Send + Sync>;
+
+/// The state of each watch on an API server.
+pub(crate) type WatchStates = Arc<dyn Fn() -> Vec<WatchState> + Send + Sync>;
 
 /// The addresses of a Node that the facts do not have.
 pub(crate) type LookUpNode = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
@@ -59,7 +76,15 @@ pub(crate) enum Question {
     },
     Services,
     Load,
+    Top(TopQuestion),
     Verify,
+    /// A question of the page.
+    Page(portolan_page::Question),
+    /// The changes after one of that number; 0 for all that are kept.
+    Changes {
+        after: u64,
+        most: usize,
+    },
     Difference {
         manifests: Vec<PathBuf>,
     },
@@ -81,8 +106,11 @@ pub(crate) enum Answer {
     Connections(ConnectionsAnswer),
     Services(ServicesAnswer),
     Load(LoadAnswer),
+    Top(TopAnswer),
     Verify(VerifyAnswer),
     Difference(DifferenceAnswer),
+    Changes(ChangesAnswer),
+    Page(Reply),
     Environment(Vec<(String, String)>),
     /// Sockets follow: the answer of a version without a lock.
     Sockets,
@@ -231,6 +259,7 @@ fn send(stream: &Stream, answer: &Answer) -> anyhow::Result<()> {
     Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
 }
 
+pub(crate) use answering::Current;
 pub(crate) use lock::{Claim, Lock};
 pub(crate) use replacement::{Confirmation, Replacement, Successor, replace};
 

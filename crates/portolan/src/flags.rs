@@ -3,7 +3,9 @@
 mod balancing;
 mod modes;
 mod names;
+mod tools;
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +17,8 @@ use crate::system::{CONTROL_SOCKET, STATE_DIRECTORY};
 
 pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
+
+pub use tools::{CompletionsFlags, ManFlags, Shell, TopFlags};
 
 pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 
@@ -47,6 +51,12 @@ pub enum Command {
     Services(ServicesFlags),
     /// List the open connections of Services, and those that lead to endpoints that are gone
     Connections(ConnectionsFlags),
+    /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
+    Top(TopFlags),
+    /// Serve a page that shows Services, paths and changes: beside the running proxy, or from manifests
+    Page(PageFlags),
+    /// List what changed: the event, what it means for clients, and how long it took
+    Changes(ChangesFlags),
     /// Compare the kernel with the plan; exit status 1 if they differ
     Verify(VerifyFlags),
     /// Show what other manifests would change, as behaviour and as kernel objects; exit status 1 on a difference
@@ -64,6 +74,10 @@ pub enum Command {
     Run(RunFlags),
     /// Remove everything that Portolan has programmed; with --all, also what kube-proxy has programmed
     Cleanup(CleanupFlags),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManFlags),
 }
 
 /// kube-proxy's flags, with its defaults and meanings, followed by our own, which also take effect beside --config.
@@ -100,6 +114,12 @@ pub struct ProxyFlags {
     pub sync_period: Option<Duration>,
     #[command(flatten)]
     pub control: ControlFlags,
+    /// Also serve the page at this address, for example 127.0.0.1:8480; addresses of other machines need a token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub page_address: Option<SocketAddr>,
+    /// With --page-address: a file with the token that clients of the page need
+    #[arg(long, value_name = "FILE", requires = "page_address")]
+    pub page_token_file: Option<PathBuf>,
     /// Also serve DNS, at this address of the node (usually 169.254.20.10; it is added to the loopback interface)
     #[arg(long, value_name = "ADDRESS[:PORT]", value_delimiter = ',')]
     pub dns: Vec<String>,
@@ -209,6 +229,9 @@ pub struct ExplainFlags {
     /// node and of the pod ranges of its Node object
     #[arg(long)]
     pub on_node: bool,
+    /// The addresses of the source, where a command on another machine has looked them up
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide = true)]
+    pub source_addresses: Vec<IpAddr>,
     /// An existing connection: SOURCE has a port, too (CLIENT:PORT); exit status 1 if it is not tracked
     #[arg(long)]
     pub connection: bool,
@@ -244,6 +267,37 @@ pub struct ConnectionsFlags {
     pub output: OutputFlags,
 }
 
+/// With --manifests the page shows them alone; without, what the running `portolan proxy` does.
+#[derive(Args, Clone, Debug)]
+pub struct PageFlags {
+    /// Where to listen; addresses of other machines need a token
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8480")]
+    pub listen: SocketAddr,
+    /// A file with the token that clients need
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: SettingFlags,
+    #[command(flatten)]
+    pub control: ControlFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct ChangesFlags {
+    /// Only those of this Service: NAME or NAMESPACE/NAME
+    pub service: Option<String>,
+    /// Print changes as they happen, until interrupted
+    #[arg(long, short = 'w')]
+    pub watch: bool,
+    /// List at most so many, the newest
+    #[arg(long, value_name = "NUMBER", default_value = "1000")]
+    pub limit: usize,
+    #[command(flatten)]
+    pub control: ControlFlags,
+    #[command(flatten)]
+    pub output: OutputFlags,
+}
+
 #[derive(Args, Clone, Debug)]
 pub struct VerifyFlags {
     #[command(flatten)]
@@ -252,7 +306,7 @@ pub struct VerifyFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct DiffFlags {
-    /// Compare with these manifests instead of with the running daemon
+    /// Compare with these manifests instead of with the running daemon, which also reads `--manifests -`, standard input
     #[arg(long, value_name = "PATH", num_args = 1.., value_delimiter = ',')]
     pub from: Vec<PathBuf>,
     #[command(flatten)]

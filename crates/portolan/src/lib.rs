@@ -11,10 +11,12 @@ mod exit;
 pub mod flags;
 pub mod host;
 mod klog;
+mod kubectl;
 mod log;
 pub mod loopback;
 pub mod node_setup;
 mod offline;
+mod page;
 mod proxy;
 pub mod settings;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
@@ -33,13 +35,17 @@ pub fn main() -> u8 {
     match run(&arguments) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("portolan: {error:#}");
+            let name = if kubectl::is_plugin(&arguments) { "kubectl portolan" } else { "portolan" };
+            eprintln!("{name}: {error:#}");
             failure(&arguments)
         }
     }
 }
 
 fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
+    if kubectl::is_plugin(arguments) {
+        return kubectl::run(arguments);
+    }
     match parse(arguments) {
         Ok(command) => run_command(command),
         Err(error) => {
@@ -68,6 +74,9 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
+        Command::Top(flags) => commands::top(&flags),
+        Command::Page(flags) => commands::page(&flags),
+        Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
         Command::Diff(flags) => commands::diff(&flags),
         Command::Shadow(flags) => commands::shadow(&flags),
@@ -76,6 +85,8 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Dns(flags) => dns::run(&flags),
         Command::DnsWorker(flags) => dns::worker::run(&flags),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Completions(flags) => commands::completions(&flags),
+        Command::Man(flags) => commands::man(&flags),
     }
 }
 

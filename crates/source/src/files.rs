@@ -95,7 +95,8 @@ fn too_large(length: u64) -> io::Error {
     io::Error::other(format!("it has {length} bytes, and the limit is {LARGEST}"))
 }
 
-pub(crate) fn is_manifest(path: &Path) -> bool {
+/// Whether a file of a directory is read.
+pub fn is_manifest(path: &Path) -> bool {
     let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     let known =
         path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml" || extension == "json");

@@ -16,6 +16,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod intern;
+mod locate;
 mod manifests;
 mod object;
 mod options;
@@ -31,6 +32,8 @@ mod world;
 mod yaml;
 
 pub use error::Error;
+pub use files::is_manifest;
+pub use locate::{LocatedObject, WantedField, WantedObject, locate};
 pub use manifests::Manifests;
 pub use options::{Options, State};
 pub use report::{Ignored, Problem, Report};

@@ -77,6 +77,13 @@ impl Health {
         state.is_watching(now) && state.families.values().all(|family| family.is_in_time(now, state.timeout))
     }
 
+    /// How long the oldest change is pending.
+    pub fn pending(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let waits = |family: &FamilyState| Some(now.since_start.saturating_sub(family.queued?.since_start));
+        self.state().families.values().filter_map(waits).max()
+    }
+
     /// Whether the first sync has completed.
     pub fn is_ready(&self) -> bool {
         self.state().is_ready()

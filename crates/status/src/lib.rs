@@ -32,7 +32,6 @@ use tokio::sync::Semaphore;
 
 use metrics::Scrape;
 use node_ports::HealthCheckPorts;
-use page_server::PageServer;
 use pages::Site;
 
 pub use clock::{Clock, Moment};
@@ -40,9 +39,10 @@ pub use counters::{Counters, Relayed, Volume};
 pub use health::Health;
 pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
 pub use node_ports::HealthCheckFailure;
-pub use page_server::Listen;
+pub use page_server::{Listen, PageServer};
 pub use pages::{Pages, SetVerbosity};
 pub use plain::{PlainServer, Respond};
+pub use server::ServeConnection;
 pub use traffic::{PortLoad, ReadTraffic, TrafficLimits, TrafficSample};
 
 /// The settings that are fixed at startup.

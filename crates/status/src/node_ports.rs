@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 use crate::health::Health;
 use crate::healthz::JSON;
-use crate::server::{Answer, Handler, Serving, answer};
+use crate::server::{Answer, Handler, Serving, answer, pages};
 use crate::system::listen;
 
 const WEIGHT: &str = "x-load-balancing-endpoint-weight";
@@ -94,7 +94,8 @@ impl HealthCheckPorts {
     fn open(&self, address: SocketAddr, subject: Subject) -> io::Result<OpenPort> {
         let subject = Arc::new(Mutex::new(subject));
         let listener = listen::open(address)?;
-        let _serving = Serving::start(listener, handler(self.health.clone(), subject.clone()), &self.handle)?;
+        let handler = handler(self.health.clone(), subject.clone());
+        let _serving = Serving::start(listener, pages(handler), &self.handle)?;
         Ok(OpenPort { subject, _serving })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use tokio::runtime::Handle;
 
-use crate::server::{Handler, Serving};
+use crate::server::{Handler, ServeConnection, Serving, pages};
 use crate::system::listen;
 
 /// The address to listen on, and how a failure is handled.
@@ -18,20 +18,26 @@ pub struct Listen {
     pub must_succeed: bool,
 }
 
-pub(crate) struct PageServer {
+/// Dropping it closes the port.
+pub struct PageServer {
     name: &'static str,
-    handler: Handler,
+    serve: ServeConnection,
     handle: Handle,
     current: Mutex<(Listen, Option<Serving>)>,
 }
 
 impl PageServer {
     pub(crate) fn new(name: &'static str, handler: Handler, handle: Handle) -> Self {
-        Self { name, handler, handle, current: Mutex::default() }
+        Self::serving(name, pages(handler), handle)
+    }
+
+    /// A port whose connections are served by the caller; at most 128 of them at a time.
+    pub fn serving(name: &'static str, serve: ServeConnection, handle: Handle) -> Self {
+        Self { name, serve, handle, current: Mutex::default() }
     }
 
     /// Moves to another address; the same address has no effect.
-    pub(crate) fn listen(&self, wanted: Listen) -> io::Result<()> {
+    pub fn listen(&self, wanted: Listen) -> io::Result<()> {
         let mut current = self.current.lock().expect("the lock is not poisoned");
         if current.1.is_some() && current.0.address == wanted.address {
             return Ok(());
@@ -42,11 +48,11 @@ impl PageServer {
         Ok(())
     }
 
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         *self.current.lock().expect("the lock is not poisoned") = Default::default();
     }
 
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    pub fn address(&self) -> Option<SocketAddr> {
         self.current.lock().expect("the lock is not poisoned").1.as_ref().and_then(Serving::address)
     }
 
@@ -54,11 +60,11 @@ impl PageServer {
         let name = self.name;
         let open = move || open(name, address);
         match open() {
-            Ok(listener) => Serving::start(listener, self.handler.clone(), &self.handle),
+            Ok(listener) => Serving::start(listener, self.serve.clone(), &self.handle),
             Err(error) if must_succeed => Err(error),
             Err(error) => {
                 tracing::error!("{error}; retrying in the background");
-                Ok(Serving::start_later(Box::new(open), self.handler.clone(), &self.handle))
+                Ok(Serving::start_later(Box::new(open), self.serve.clone(), &self.handle))
             }
         }
     }

@@ -40,6 +40,8 @@ pub(crate) type Open = Box<dyn Fn() -> io::Result<TcpListener> + Send + Sync>;
 pub(crate) type Answer = Response<Full<Bytes>>;
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub(crate) type Handler = Arc<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>;
+/// Serves one connection to its end.
+pub type ServeConnection = Arc<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A port that is served, or will be. Dropping it closes the port and all its connections.
 #[derive(Debug)]
@@ -50,21 +52,21 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// Serves a non-blocking listener.
-    pub(crate) fn start(listener: TcpListener, handler: Handler, handle: &Handle) -> io::Result<Self> {
+    pub(crate) fn start(listener: TcpListener, serve: ServeConnection, handle: &Handle) -> io::Result<Self> {
         let shared = Arc::new(OnceLock::from(listener.try_clone()?));
         let _context = handle.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let task = handle.spawn(accept_forever(listener, handler)).abort_handle();
+        let task = handle.spawn(accept_forever(listener, serve)).abort_handle();
         Ok(Self { task, listener: shared })
     }
 
     /// Retries to open the port until it succeeds, and then serves it.
-    pub(crate) fn start_later(open: Open, handler: Handler, handle: &Handle) -> Self {
+    pub(crate) fn start_later(open: Open, serve: ServeConnection, handle: &Handle) -> Self {
         let listener = Arc::new(OnceLock::new());
         let shared = listener.clone();
         let task = handle.spawn(async move {
             let listener = open_with_retries(&open, &shared).await;
-            accept_forever(listener, handler).await;
+            accept_forever(listener, serve).await;
         });
         Self { task: task.abort_handle(), listener }
     }
@@ -102,13 +104,13 @@ async fn open_with_retries(open: &Open, shared: &OnceLock<TcpListener>) -> tokio
     }
 }
 
-async fn accept_forever(listener: tokio::net::TcpListener, handler: Handler) {
+async fn accept_forever(listener: tokio::net::TcpListener, serve: ServeConnection) {
     let mut connections = Connections::default();
     loop {
         tokio::select! {
             Some(_) = connections.tasks.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connections.admit(serve_connection(stream, handler.clone())),
+                Ok((stream, _)) => connections.admit(serve(stream)),
                 Err(error) => {
                     tracing::debug!("accepting a connection: {error}");
                     tokio::time::sleep(ACCEPT_BACKOFF).await;
@@ -136,6 +138,11 @@ impl Connections {
         }
         self.by_age.push_back(self.tasks.spawn(connection));
     }
+}
+
+/// One page for each connection.
+pub(crate) fn pages(handler: Handler) -> ServeConnection {
+    Arc::new(move |stream| Box::pin(serve_connection(stream, handler.clone())))
 }
 
 async fn serve_connection(stream: TcpStream, handler: Handler) {

@@ -74,4 +74,7 @@ pub enum Error {
 
     #[error("the manifest cannot be read: {reason}")]
     Manifest { reason: String },
+
+    #[error("the browser failed at {what}: {reason}; it needs `apt-get install chromium chromium-driver`")]
+    Browser { what: String, reason: String },
 }

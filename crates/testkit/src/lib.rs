@@ -4,8 +4,11 @@
 //! * [`topology`] is the table of hosts and addresses that scenario files are written against.
 //! * [`Lab`] builds that topology from network namespaces and sends real packets through it.
 //! * `cluster`, a feature, adds a real control plane to the lab.
+//! * `browser`, a feature, drives a real browser.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "browser")]
+pub mod browser;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod error;

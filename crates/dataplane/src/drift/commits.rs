@@ -29,17 +29,17 @@ impl CommitWatch {
         place: impl Fn(Family) -> String,
     ) -> Result<Option<ForeignChange>, Error> {
         let Some(change) = self.monitor.wait_for(Some(WATCH_INTERVAL), is_wanted)? else { return Ok(None) };
-        let (what, state, trust) = match change {
-            kernel::ForeignChange::Changed { family, what, generation } => {
-                (format!("another process {what} in {}", place(family)), generation, self.trust)
+        let (what, state, trust, process) = match change {
+            kernel::ForeignChange::Changed { family, what, generation, process } => {
+                (format!("another process {what} in {}", place(family)), generation, self.trust, process)
             }
             kernel::ForeignChange::Overflow => {
                 let what = "notifications were lost: there were too many foreign changes";
-                (what.into(), self.handle.generation()?, Trust::Nothing)
+                (what.into(), self.handle.generation()?, Trust::Nothing, None)
             }
         };
         let is_new = self.reported.replace(state) != Some(state);
-        let change = ForeignChange::new(what, state, self.compared.clone()).with_trust(trust);
+        let change = ForeignChange::new(what, state, self.compared.clone()).with_trust(trust).with_process(process);
         Ok(Some(change).filter(|change| is_new && !change.is_compared()))
     }
 }

@@ -34,15 +34,25 @@ pub struct ForeignChange {
     /// The state of the kernel from which on it is changed, and the state that was compared last.
     since: Option<(u32, ComparedState)>,
     trust: Trust,
+    process: Option<String>,
 }
 
 impl ForeignChange {
     fn new(what: String, state: u32, compared: ComparedState) -> Self {
-        Self { what, since: Some((state, compared)), trust: Trust::Nothing }
+        Self { what, since: Some((state, compared)), trust: Trust::Nothing, process: None }
     }
 
     fn with_trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
+    }
+
+    fn with_process(self, process: Option<String>) -> Self {
+        Self { process, ..self }
+    }
+
+    /// The process that made it, such as `nft (pid 4711)`, where the kernel names it.
+    pub fn process(&self) -> Option<&str> {
+        self.process.as_deref()
     }
 
     /// What the sync that repairs it may assume about the kernel.
@@ -59,7 +69,7 @@ impl ForeignChange {
 /// A change of unknown time, which any comparison may have missed.
 impl From<String> for ForeignChange {
     fn from(what: String) -> Self {
-        Self { what, since: None, trust: Trust::Nothing }
+        Self { what, since: None, trust: Trust::Nothing, process: None }
     }
 }
 

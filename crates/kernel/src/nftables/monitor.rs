@@ -20,8 +20,9 @@ pub struct Monitor {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ForeignChange {
-    /// Something in the table of that family changed, for example "deleted chain x", by the commit with that number.
-    Changed { family: Family, what: String, generation: u32 },
+    /// Something in the table of that family changed, for example "deleted chain x", by the commit with that number. The
+    /// process is `nft (pid 4711)`, as the kernel has it.
+    Changed { family: Family, what: String, generation: u32, process: Option<String> },
     /// Notifications were lost, so that anything may have changed.
     Overflow,
 }
@@ -113,8 +114,9 @@ impl Commit {
         is_wanted: &mut dyn FnMut(&Notice<'_>) -> bool,
     ) -> Vec<ForeignChange> {
         if let Some(generation) = generation(message) {
-            let changes = std::mem::take(&mut self.0).into_iter();
-            return changes.map(|(family, what)| ForeignChange::Changed { family, what, generation }).collect();
+            let (changes, process) = (std::mem::take(&mut self.0).into_iter(), process(message));
+            let change = |(family, what)| ForeignChange::Changed { family, what, generation, process: process.clone() };
+            return changes.map(change).collect();
         }
         if let Some(notice) = notice(message)
             && is_wanted(&notice)
@@ -130,6 +132,13 @@ impl Commit {
 fn generation(message: &Message<'_>) -> Option<u32> {
     let is_last = message.kind == uapi::SUBSYSTEM << 8 | kind::NEW_GENERATION;
     message.attributes(uapi::PROTOCOL_HEADER).number_32(uapi::GENERATION_ID).filter(|_| is_last)
+}
+
+/// The process that committed, in the same notification.
+fn process(message: &Message<'_>) -> Option<String> {
+    let attributes = message.attributes(uapi::PROTOCOL_HEADER);
+    let number = attributes.number_32(uapi::GENERATION_PROCESS)?;
+    Some(format!("{} (pid {number})", attributes.string(uapi::GENERATION_PROCESS_NAME)?))
 }
 
 fn notice<'a>(message: &Message<'a>) -> Option<Notice<'a>> {

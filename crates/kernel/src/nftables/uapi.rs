@@ -35,6 +35,8 @@ pub(super) mod message {
 
 pub(super) const BATCH_GENERATION: u16 = 1;
 pub(super) const GENERATION_ID: u16 = 1;
+pub(super) const GENERATION_PROCESS: u16 = 2;
+pub(super) const GENERATION_PROCESS_NAME: u16 = 3;
 /// Names of objects that only other programs write.
 pub(super) const OBJECT_NAME: u16 = 2;
 pub(super) const FLOWTABLE_NAME: u16 = 2;

@@ -8,9 +8,10 @@ use portolan_dataplane::Listeners;
 use portolan_dataplane::connections::{Load, OpenConnections, Wanted};
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
+use portolan_explain::top::TopQuestion;
 use portolan_explain::{
-    ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, connection_answer, connections_answer,
-    difference, explain_packet, load_answer, services, verify_answer,
+    ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, VerifyAnswer,
+    connection_answer, connections_answer, difference, explain_packet, load_answer, services, verify_answer,
 };
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
@@ -18,6 +19,7 @@ use portolan_source::{Options, State};
 
 use super::{Answer, LookUpNode, Published, Question};
 use crate::offline::load;
+use crate::page;
 use crate::settings::Settings;
 
 /// Which objects a packet is traced through.
@@ -27,9 +29,9 @@ const KERNEL: &str = "the kernel's tables";
 const MOST_CONNECTIONS: usize = 100_000;
 
 /// What the daemon publishes, at the time of a question.
-struct Current {
-    plan: Plan,
-    settings: Settings,
+pub(crate) struct Current {
+    pub(crate) plan: Plan,
+    pub(crate) settings: Settings,
     view: Box<dyn ModeView>,
     listeners: Option<Arc<Listeners>>,
     node: LookUpNode,
@@ -37,7 +39,7 @@ struct Current {
 
 impl Current {
     /// Copies what an answer needs out of the lock, so that a long answer never delays a sync.
-    fn of(published: &Mutex<Published>) -> anyhow::Result<Self> {
+    pub(crate) fn of(published: &Mutex<Published>) -> anyhow::Result<Self> {
         let (plan, settings, listeners, node) = {
             let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
             let plan = published.plan.clone().context("nothing is programmed yet: see the daemon's log")?;
@@ -51,11 +53,15 @@ impl Current {
         Names { plan: &self.plan, domain, node: &*self.node }
     }
 
-    fn path(&self, question: &PathQuestion) -> anyhow::Result<PathAnswer> {
+    pub(crate) fn path(&self, question: &PathQuestion) -> anyhow::Result<PathAnswer> {
         let domain = self.settings.domain();
         let paths = question.paths(&self.names(&domain)).map_err(|mistake| anyhow!(mistake))?;
         let met = self.view.trace_kernel_all(&self.plan, &paths.packets())?;
         Ok(PathAnswer::of(&self.plan, &paths, &met, KERNEL))
+    }
+
+    pub(crate) fn verify(&self) -> anyhow::Result<VerifyAnswer> {
+        Ok(verify_answer(self.settings.traffic.mode.name(), &self.view.verify(&self.plan)?))
     }
 
     fn connection(&self, question: &PathQuestion) -> anyhow::Result<ConnectionAnswer> {
@@ -70,7 +76,7 @@ impl Current {
         Ok(connection_answer(&self.plan, asked, packet, open.as_ref()))
     }
 
-    fn connections(&self, service: Option<&str>, most: usize) -> anyhow::Result<ConnectionsAnswer> {
+    pub(crate) fn connections(&self, service: Option<&str>, most: usize) -> anyhow::Result<ConnectionsAnswer> {
         let domain = self.settings.domain();
         let named = service.map(|text| self.names(&domain).service(text).map_err(|mistake| anyhow!(mistake)));
         let (service, port) = named.transpose()?.map_or((None, None), |named| (Some(named.service), named.port));
@@ -80,15 +86,36 @@ impl Current {
     }
 }
 
+fn top(question: &TopQuestion, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    let answer = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.top.clone();
+    let answer = answer.context("nothing is counted here")?;
+    Ok(Answer::Top(answer(question)?))
+}
+
+/// Also before the first sync, whose failures are changes.
+fn changes(published: &Mutex<Published>, after: u64, most: usize) -> anyhow::Result<ChangesAnswer> {
+    let history = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.history.clone();
+    let history = history.lock().map_err(|_| anyhow!("the daemon has failed"))?;
+    Ok(history.after(after, most))
+}
+
 pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    // These need no view of the kernel's rules.
+    match question {
+        Question::Changes { after, most } => return Ok(Answer::Changes(changes(published, *after, *most)?)),
+        Question::Top(question) => return top(question, published),
+        Question::Page(question) => return Ok(Answer::Page(page::answer(question, published))),
+        _ => {}
+    }
     let current = Current::of(published)?;
     let Current { plan, settings, view, .. } = &current;
     Ok(match question {
         Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
+        Question::Changes { .. } | Question::Page(_) | Question::Top(_) => bail!("this is answered without a plan"),
         Question::Services => Answer::Services(services(plan)),
         Question::Load => Answer::Load(load_answer(plan, &Load::read(&mut Conntrack::open()?, plan)?)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
-        Question::Verify => Answer::Verify(verify_answer(settings.traffic.mode.name(), &view.verify(plan)?)),
+        Question::Verify => Answer::Verify(current.verify()?),
         Question::Packet(packet) => {
             let packet = packet.packet(plan).map_err(|mistake| anyhow!(mistake))?;
             let met = view.trace_kernel(plan, &packet)?;

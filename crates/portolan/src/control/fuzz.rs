@@ -40,8 +40,11 @@ pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
             return;
         }
         Question::Load
+        | Question::Top(_)
         | Question::Connections { .. }
         | Question::Verify
+        | Question::Changes { .. }
+        | Question::Page(_)
         | Question::Difference { .. }
         | Question::Replace
         | Question::ReplaceAndConfirm => return,

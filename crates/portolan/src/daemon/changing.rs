@@ -22,6 +22,7 @@ impl Daemon {
 
     fn use_settings(&mut self, mut settings: Settings) {
         tracing::info!("the configuration has changed");
+        self.recorder.note_settings(settings.config_file.as_deref());
         crate::log::set(&settings.log);
         crate::log::notices(&settings.notices);
         if settings.traffic.mode != self.settings.traffic.mode {
@@ -68,6 +69,8 @@ impl Daemon {
         match Facts::open(&settings.facts, self.observers.runtime(), &self.events) {
             Ok(facts) => {
                 self.observers.follow_watches(&facts);
+                let watches = facts.watch_states();
+                self.publish(|published, _| published.watches = watches);
                 self.facts = facts;
             }
             Err(error) => tracing::error!("the new source of facts is not used: {error:#}"),

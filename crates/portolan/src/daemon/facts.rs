@@ -11,7 +11,7 @@ use portolan_source::{Manifests, Report};
 use tokio::runtime::Handle;
 
 use super::events::{self, Event};
-use crate::control::LookUpNode;
+use crate::control::{LookUpNode, WatchStates};
 use crate::settings::{self, ClusterSettings};
 
 pub(crate) enum Facts {
@@ -95,6 +95,14 @@ impl Facts {
         match self.cluster().cloned() {
             Some(cluster) => Arc::new(move |name| cluster.node_addresses(name)),
             None => Arc::new(|_| Vec::new()),
+        }
+    }
+
+    /// The state of each watch.
+    pub(crate) fn watch_states(&self) -> WatchStates {
+        match self.cluster().cloned() {
+            Some(cluster) => Arc::new(move || cluster.connection()),
+            None => Arc::new(Vec::new),
         }
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Ending {
 impl Daemon {
     /// The ports of the pages are free before the new daemon starts to serve. `None` if it has given up waiting.
     pub(super) fn give_way(&self, replacement: Replacement) -> Option<Ending> {
-        self.observers.status.close();
+        self.observers.close();
         if replacement.stopped.send(()).is_err() {
             tracing::warn!("another process requested a takeover and has given up waiting");
             self.observers.use_settings(&self.settings);
@@ -38,7 +38,7 @@ impl Daemon {
 
     /// Returns whether the process ends. If not, the daemon works on.
     pub(super) fn leave(&mut self, ending: Ending, events: &Receiver<Event>) -> bool {
-        self.observers.status.close();
+        self.observers.close();
         let dns = self.close_names();
         match ending {
             Ending::Replaced(replacement) => {

@@ -6,15 +6,18 @@ mod connection_table;
 mod engine;
 pub(crate) mod events;
 pub(crate) mod facts;
+pub(crate) mod history;
 mod lacking;
 mod leaving;
 mod loads;
 mod names;
 mod observers;
+pub(crate) mod recorder;
 pub(crate) mod runtime;
 mod schedule;
 mod shadow;
 mod starting;
+mod top;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -39,6 +42,7 @@ use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
 use crate::loopback::LoopbackRouting;
 use crate::node_setup::{self, Outcome};
+use crate::page::{self, Live};
 use crate::settings::Settings;
 
 use balancing::Balance;
@@ -48,7 +52,9 @@ use facts::Facts;
 use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
+use recorder::Recorder;
 use schedule::{Periods, Schedule, Urgency};
+use top::Top;
 
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
@@ -101,6 +107,7 @@ struct Daemon {
     balance: Balance,
     takeover: Takeover,
     observers: Observers,
+    recorder: Recorder,
     names: Option<NodeNames>,
     published: Arc<Mutex<Published>>,
     events: SyncSender<Event>,
@@ -133,16 +140,34 @@ impl Daemon {
         let engine = Engine::open(&settings.traffic)?;
         let takeover = Takeover::new(engine.mode.owned());
         let facts = Facts::open(&settings.facts, &runtime, &events)?;
+        let recorder = Recorder::default();
         let published = Arc::new(Mutex::new(Published {
             plan: None,
+            history: recorder.history(),
             settings: settings.clone(),
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
+            live: Arc::new(Live::new(events.clone())),
+            watches: facts.watch_states(),
+            health: None,
+            top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        traffic::reclaim(read_traffic.clone(), traffic::RECLAIM_EVERY)?;
-        let observers = Observers::open(&settings, &facts, runtime, read_traffic, is_replacing)?;
+        let top = Top::new(published.clone(), events.clone());
+        let live = {
+            let mut published = published.lock().expect("no other thread has it yet");
+            published.top = Some(top.answerer());
+            published.live.clone()
+        };
+        let rest = move || {
+            top.rest();
+            live.rest();
+        };
+        traffic::reclaim(read_traffic.clone(), rest, traffic::RECLAIM_EVERY)?;
+        let ask = page::of_daemon(published.clone());
+        let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
+        published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
         let connections = ConnectionWorker::start(observers.note_resets())?;
         Ok(Self {
@@ -155,6 +180,7 @@ impl Daemon {
             balance: Balance::new(start, events.clone()),
             takeover,
             observers,
+            recorder,
             names: None,
             published,
             events,
@@ -288,6 +314,7 @@ impl Daemon {
     fn note_failure(&mut self, error: &anyhow::Error) {
         let wait = self.schedule.failed(Instant::now(), self.periods());
         tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
+        self.recorder.note_failure(&format!("{error:#}"));
         self.observers.status.sync_failed();
     }
 
@@ -324,11 +351,14 @@ impl Daemon {
         self.observers.note_rules(self.engine.mode.rule_tally());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
+        let arrival = self.observers.waiting_since();
         self.observers.note_sync(&report, begin.elapsed(), &self.plan);
         self.flows.follow(&report, &self.plan);
         self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
         self.follow_loopback(true);
         self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
+        // After the plan, which readers of the change look at.
+        self.recorder.note_sync(&self.plan, &report, arrival);
         self.publish_names();
         Ok(report)
     }
@@ -413,6 +443,7 @@ impl Daemon {
 
     fn note(&mut self, event: Event, due: &mut Due) {
         if self.is_news(event, due) {
+            self.recorder.note_event();
             self.observers.status.sync_queued();
             due.urgency = due.urgency.max(Urgency::Change);
         }
@@ -434,6 +465,7 @@ impl Daemon {
                 if due.urgency != Urgency::Repair {
                     tracing::warn!("{change}; comparing with the plan");
                 }
+                self.recorder.note_drift(&change);
                 (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
             }
         }

@@ -10,6 +10,7 @@ use portolan_dataplane::connections::NoteResets;
 use portolan_dataplane::tables::RuleTally;
 use portolan_dataplane::{NoteWalk, SyncReport};
 use portolan_model::Family;
+use portolan_page::{Ask, Page};
 use portolan_plan::Plan;
 use portolan_source::cluster::{EventKind, EventWriter};
 use portolan_status::{Build, Clock, Error, Listen, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits};
@@ -21,6 +22,7 @@ use crate::settings::Settings;
 
 pub(super) struct Observers {
     pub(super) status: Status,
+    page: Option<Page>,
     events: Option<EventWriter>,
     runtime: Handle,
     /// When the first pending change arrived.
@@ -54,6 +56,7 @@ impl Observers {
         facts: &Facts,
         runtime: Handle,
         read_traffic: ReadTraffic,
+        ask: Ask,
         is_replacing: bool,
     ) -> anyhow::Result<Self> {
         let events = facts.cluster().map(|cluster| cluster.events());
@@ -66,7 +69,8 @@ impl Observers {
         if let Some(events) = &events {
             events.node_event(EventKind::Normal, "Starting", "StartKubeProxy", "");
         }
-        let observers = Self { status: status?, events, runtime, waiting_since: None, causes: Causes::default() };
+        let page = settings.page.as_ref().map(|page| page.open(ask, &runtime, is_replacing)).transpose()?;
+        let observers = Self { status: status?, page, events, runtime, waiting_since: None, causes: Causes::default() };
         observers.follow_watches(facts);
         Ok(observers)
     }
@@ -82,6 +86,12 @@ impl Observers {
         }));
     }
 
+    /// Closes all ports, for the next daemon on this node.
+    pub(super) fn close(&self) {
+        self.status.close();
+        self.page.iter().for_each(Page::close);
+    }
+
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
@@ -91,6 +101,9 @@ impl Observers {
         self.status.set_pages(pages(settings));
         self.status.set_build(build(settings));
         self.status.health.set_timeout(settings.sync_period * 2);
+        if let (Some(server), Some(page)) = (&self.page, &settings.page) {
+            _ = server.listen(page.listen()).inspect_err(|error| tracing::error!("{error}"));
+        }
         let moved = self.status.listen_healthz(healthz).and_then(|()| self.status.listen_metrics(metrics));
         if let Err(error) = moved {
             tracing::error!("{error}");
@@ -105,6 +118,11 @@ impl Observers {
         self.causes.extend(changes.triggers);
         self.status.health.set_node_eligible(facts.is_node_eligible());
         self.status.health.set_watching(facts.is_watching());
+    }
+
+    /// When the first pending change arrived.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting_since
     }
 
     /// The kernel holds the plan, and with it all pending changes.

@@ -36,15 +36,32 @@ pub(crate) fn reader(published: Arc<Mutex<Published>>, events: SyncSender<Event>
     })
 }
 
+/// Reads the counters, and takes what is wanted of them. `None` where the mode does not count.
+pub(crate) fn read_with<T>(
+    published: &Mutex<Published>,
+    events: &SyncSender<Event>,
+    take: impl FnOnce(&Sample) -> T,
+) -> anyhow::Result<Option<T>> {
+    let (plan, reader) = {
+        let published = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
+        (published.plan.clone(), published.traffic_reader.clone())
+    };
+    let (Some(plan), Some(reader)) = (plan, reader) else { return Ok(None) };
+    let mut reader = reader.lock().map_err(|_| anyhow!("an earlier read has failed"))?;
+    let sample = reader.read(&plan, &mut |pairs| forget(events, pairs)).context("reading the kernel's counters")?;
+    Ok(Some(take(sample)))
+}
+
 /// How often counters are read although nothing scrapes them. Two reads in a row find a counter unused.
 pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(300);
 
 /// Reads the counters now and then, which deletes those that are not needed any more. Otherwise only a scrape would, and
-/// without one the kernel's sets would fill up with pairs of earlier endpoints.
-pub(crate) fn reclaim(read: ReadTraffic, every: Duration) -> anyhow::Result<()> {
+/// without one the kernel's sets would fill up with pairs of earlier endpoints. Then `rest` frees what else is unused.
+pub(crate) fn reclaim(read: ReadTraffic, rest: impl Fn() + Send + 'static, every: Duration) -> anyhow::Result<()> {
     let run = move || {
         loop {
             thread::sleep(every);
+            rest();
             if let Err(error) = read() {
                 tracing::debug!("reclaiming counters: {error:#}; retrying in {every:?}");
             }
@@ -56,7 +73,7 @@ pub(crate) fn reclaim(read: ReadTraffic, every: Duration) -> anyhow::Result<()> 
 
 /// Waits for the run loop: a counter that is read again after its deletion was requested would count twice. A run loop
 /// that has ended does not answer, and then no thread reads counters either.
-fn forget(events: &SyncSender<Event>, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+pub(super) fn forget(events: &SyncSender<Event>, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
     let (done, answer) = sync_channel(1);
     let sent = events.send(Event::Forget(Forget { pairs: pairs.to_vec(), done }));
     sent.ok().and_then(|()| answer.recv().ok()).unwrap_or(Ok(()))
@@ -112,7 +129,7 @@ mod tests {
             _ = sender.send(());
             Err(anyhow!("nothing is programmed yet"))
         });
-        reclaim(read, Duration::from_millis(1)).unwrap();
+        reclaim(read, || (), Duration::from_millis(1)).unwrap();
         for _ in 0..3 {
             reads.recv_timeout(Duration::from_secs(20)).unwrap();
         }

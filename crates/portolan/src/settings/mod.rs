@@ -6,6 +6,7 @@ mod dns_acl;
 mod dns_upstreams;
 mod facts;
 mod file;
+mod page;
 mod question;
 mod traffic;
 
@@ -24,6 +25,7 @@ pub use conntrack::ConntrackSettings;
 pub use dns::DnsSettings;
 pub(crate) use facts::node_name;
 pub use facts::{ClusterSettings, Facts, Keep, require_manifests, source_options};
+pub use page::PageSettings;
 pub use question::QuestionSettings;
 use traffic::Purpose;
 pub use traffic::TrafficSettings;
@@ -54,6 +56,8 @@ pub struct Settings {
     pub once: Option<OutputFlags>,
     /// DNS beside the rules.
     pub dns: Option<DnsSettings>,
+    /// The page, if it is served.
+    pub page: Option<PageSettings>,
     /// Replace the daemon that answers at the control socket.
     pub replace: bool,
     pub actions: Actions,
@@ -108,6 +112,7 @@ impl Settings {
             shadow: flags.shadow,
             once: flags.once.then_some(OutputFlags { output: flags.output }),
             dns: DnsSettings::beside_rules(&flags.dns, flags.dns_config.as_deref())?,
+            page: PageSettings::read(flags.page_address, flags.page_token_file.as_deref())?,
             replace: flags.replace,
             actions: Actions {
                 cleanup: given.boolean("cleanup"),

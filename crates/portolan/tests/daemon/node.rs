@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::poll::until;
+use crate::terminal::Terminal;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -253,6 +254,14 @@ impl Node {
         self.run(command)
     }
 
+    /// Starts a command that queries the daemon, in a terminal.
+    pub(crate) fn in_terminal(&self, arguments: &[&str], size: (u16, u16), variables: &[(&str, &str)]) -> Terminal {
+        let mut line = vec![env!("CARGO_BIN_EXE_portolan").to_owned()];
+        line.extend(arguments.iter().map(ToString::to_string));
+        line.extend(["--control-socket".into(), self.control_socket.display().to_string()]);
+        self.lab.host(topology::NODE).run(|| Terminal::start(&line, size, variables))
+    }
+
     /// Starts a command that queries the daemon, and leaves its output to the caller.
     pub(crate) fn spawn_reading(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
@@ -265,6 +274,13 @@ impl Node {
         let mut command = self.command(arguments);
         self.add_facts(&mut command, manifests);
         self.run(command)
+    }
+
+    /// Starts a command with manifests, without the daemon.
+    pub(crate) fn spawn_files(&self, arguments: &[&str], manifests: impl AsRef<Path>, output: Stdio) -> Child {
+        let mut command = self.command(arguments);
+        self.add_facts(&mut command, manifests).stdout(output);
+        self.lab.host(topology::NODE).run(|| command.spawn()).unwrap()
     }
 
     fn run(&self, mut command: Command) -> Output {

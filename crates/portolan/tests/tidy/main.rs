@@ -12,7 +12,7 @@ use portolan_dataplane::modes;
 use portolan_testkit::Scenario;
 
 /// The crates that each crate may depend on. Tests may use more.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("yaml", &[]),
     ("source", &["model", "yaml"]),
@@ -25,11 +25,27 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("hns", &["kernel"]),
     ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
+    ("top", &["explain", "kernel"]),
     ("status", &["plan", "kernel", "model"]),
+    ("page", &["plan", "dataplane", "explain", "source", "status", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (
         "portolan",
-        &["model", "source", "config", "plan", "balance", "kernel", "dataplane", "dns", "explain", "status", "shadow"],
+        &[
+            "model",
+            "source",
+            "config",
+            "plan",
+            "balance",
+            "kernel",
+            "dataplane",
+            "dns",
+            "explain",
+            "status",
+            "page",
+            "shadow",
+            "top",
+        ],
     ),
     ("testkit", &["yaml"]),
     ("fuzz", &["model", "source", "config", "plan", "kernel", "dataplane", "dns", "shadow"]),

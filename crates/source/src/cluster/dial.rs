@@ -90,7 +90,7 @@ where
     let http = http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(socket)).await;
     let (sender, connection) = http.map_err(|error| chain(&error))?;
     // What ends it reaches the one who waits for the answer.
-    tokio::spawn(async move { _ = connection.await });
+    tokio::spawn(async move { _ = connection.with_upgrades().await });
     Ok(sender)
 }
 

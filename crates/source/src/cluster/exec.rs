@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::base64;
 use super::error::AccessError;
-use super::kubeconfig::{Cluster, Exec, Selected};
+use super::kubeconfig::{Cluster, Exec};
+use super::selected::Selected;
 use crate::system::plugin::output;
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];

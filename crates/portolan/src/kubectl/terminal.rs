@@ -1,0 +1,102 @@
+//! The terminal of the user, handed to a command on a node: raw, with its size, and restored whatever happens.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use portolan_kernel::signal::{Signal, block_termination_signals};
+use portolan_source::cluster::Input;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc::Sender;
+
+/// How often the size is compared: a user does not see a shorter delay.
+const SIZE_PERIOD: Duration = Duration::from_millis(200);
+/// Leaves the alternate screen, shows the cursor, and ends colours and reports of the mouse.
+const RESET: &str = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[0m";
+
+/// All three are a terminal.
+pub(super) fn is_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The settings to return to, if they were changed.
+#[derive(Clone, Default)]
+pub(super) struct Restore(Arc<Mutex<Option<Termios>>>);
+
+impl Restore {
+    /// SIGTERM and SIGINT restore the terminal before they end this process. In a raw terminal, Ctrl-C is a byte for the
+    /// command.
+    pub(super) fn on_signals() -> anyhow::Result<Self> {
+        let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
+        let restore = Self::default();
+        let shared = restore.clone();
+        let wait = move || {
+            let signal = signals.wait();
+            shared.leave();
+            std::process::exit(if signal == Signal::Interrupt { 130 } else { 143 });
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(wait).context("starting a thread")?;
+        Ok(restore)
+    }
+
+    /// Every key goes to the command, and what it writes goes to the screen as it is.
+    pub(super) fn enter(&self) -> anyhow::Result<Raw> {
+        let before = tcgetattr(io::stdin()).context("reading the settings of the terminal")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw).context("changing the settings of the terminal")?;
+        Ok(Raw(self.clone()))
+    }
+
+    fn leave(&self) {
+        if let Some(before) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
+        }
+    }
+}
+
+/// The terminal is raw until this is dropped.
+pub(super) struct Raw(Restore);
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// What a command leaves behind that was cut off.
+pub(super) fn reset() {
+    let mut out = io::stdout().lock();
+    _ = out.write_all(RESET.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Ends with the process: a read of a terminal cannot be interrupted.
+pub(super) fn read_keys(sender: Sender<Input>) -> anyhow::Result<()> {
+    let read = move || {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = io::stdin().lock().read(&mut buffer) {
+            if sender.blocking_send(Input::Bytes(Bytes::copy_from_slice(&buffer[..length]))).is_err() {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new().name("keys".into()).spawn(read).map(drop).context("starting a thread")
+}
+
+/// Reports the size, and each change of it.
+pub(super) async fn report_size(sender: Sender<Input>) {
+    let mut last = None;
+    loop {
+        let size = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+        if let (true, Some((columns, rows))) = (size != last, size) {
+            last = size;
+            if sender.send(Input::Resize { columns, rows }).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(SIZE_PERIOD).await;
+    }
+}
