@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// Where the running daemon is asked.
 pub(crate) const CONTROL_SOCKET: &str = "/run/portolan/portolan.sock";
@@ -91,4 +92,24 @@ pub(crate) fn has_ipv6() -> bool {
 /// Linux has no services of Windows' kind.
 pub(crate) fn run(_as_service: bool, daemon: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
     daemon()
+}
+
+pub(crate) use rustix::termios::Termios as TerminalSettings;
+
+pub(crate) fn terminal_settings() -> io::Result<TerminalSettings> {
+    Ok(tcgetattr(io::stdin())?)
+}
+
+pub(crate) fn make_terminal_raw(mut settings: TerminalSettings) -> io::Result<()> {
+    settings.make_raw();
+    Ok(tcsetattr(io::stdin(), OptionalActions::Now, &settings)?)
+}
+
+pub(crate) fn restore_terminal(settings: &TerminalSettings) -> io::Result<()> {
+    Ok(tcsetattr(io::stdin(), OptionalActions::Drain, settings)?)
+}
+
+/// Columns and rows.
+pub(crate) fn terminal_size() -> Option<(u16, u16)> {
+    tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row))
 }

@@ -132,3 +132,23 @@ pub(crate) fn run(
     let advice = "running as a service (is it the service control manager that starts this program?)";
     Ok(u8::try_from(service::run(body).context(advice)?).unwrap_or(PROXY_FAILURE))
 }
+
+/// A terminal is not handed to a command on a node from here.
+#[derive(Clone)]
+pub(crate) struct TerminalSettings {}
+
+pub(crate) fn terminal_settings() -> io::Result<TerminalSettings> {
+    Err(only_linux("handing the terminal to a command on a node"))
+}
+
+pub(crate) fn make_terminal_raw(_settings: TerminalSettings) -> io::Result<()> {
+    Err(only_linux("handing the terminal to a command on a node"))
+}
+
+pub(crate) fn restore_terminal(_settings: &TerminalSettings) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn terminal_size() -> Option<(u16, u16)> {
+    None
+}

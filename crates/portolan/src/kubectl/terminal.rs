@@ -8,8 +8,9 @@ use anyhow::Context;
 use bytes::Bytes;
 use portolan_kernel::signal::{Signal, block_termination_signals};
 use portolan_source::cluster::Input;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc::Sender;
+
+use crate::system::{self, TerminalSettings};
 
 /// How often the size is compared: a user does not see a shorter delay.
 const SIZE_PERIOD: Duration = Duration::from_millis(200);
@@ -23,7 +24,7 @@ pub(super) fn is_terminal() -> bool {
 
 /// The settings to return to, if they were changed.
 #[derive(Clone, Default)]
-pub(super) struct Restore(Arc<Mutex<Option<Termios>>>);
+pub(super) struct Restore(Arc<Mutex<Option<TerminalSettings>>>);
 
 impl Restore {
     /// SIGTERM and SIGINT restore the terminal before they end this process. In a raw terminal, Ctrl-C is a byte for the
@@ -43,17 +44,16 @@ impl Restore {
 
     /// Every key goes to the command, and what it writes goes to the screen as it is.
     pub(super) fn enter(&self) -> anyhow::Result<Raw> {
-        let before = tcgetattr(io::stdin()).context("reading the settings of the terminal")?;
-        let mut raw = before.clone();
-        raw.make_raw();
+        let before = system::terminal_settings().context("reading the settings of the terminal")?;
+        let raw = before.clone();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        tcsetattr(io::stdin(), OptionalActions::Now, &raw).context("changing the settings of the terminal")?;
+        system::make_terminal_raw(raw).context("changing the settings of the terminal")?;
         Ok(Raw(self.clone()))
     }
 
     fn leave(&self) {
         if let Some(before) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
+            _ = system::restore_terminal(&before);
         }
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn read_keys(sender: Sender<Input>) -> anyhow::Result<()> {
 pub(super) async fn report_size(sender: Sender<Input>) {
     let mut last = None;
     loop {
-        let size = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+        let size = system::terminal_size();
         if let (true, Some((columns, rows))) = (size != last, size) {
             last = size;
             if sender.send(Input::Resize { columns, rows }).await.is_err() {
