@@ -65,7 +65,7 @@ fn program() -> PathBuf {
 }
 
 /// As a program under wine spells it.
-fn spelled(path: &Path) -> String {
+pub(crate) fn spelled(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }
 
@@ -144,15 +144,17 @@ impl Machine {
     }
 
     pub(crate) fn start(&self) -> Daemon {
-        self.start_with(&[])
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a writable folder");
+        let mut command = self.proxy(&["--manifests", &spelled(&self.path("manifests"))]);
+        command.stdout(log.try_clone().expect("a file")).stderr(log);
+        Daemon(command.spawn().expect("wine"))
     }
 
-    pub(crate) fn start_with(&self, arguments: &[&str]) -> Daemon {
-        let [manifests, state, socket] = ["manifests", "state", "control"].map(|name| spelled(&self.path(name)));
+    /// The command of a daemon with these facts.
+    pub(crate) fn proxy(&self, facts: &[&str]) -> Command {
+        let [state, socket] = ["state", "control"].map(|name| spelled(&self.path(name)));
         let own = [
             "proxy",
-            "--manifests",
-            &manifests,
             "--state-directory",
             &state,
             "--control-socket",
@@ -162,14 +164,15 @@ impl Machine {
             "--healthz-bind-address=127.0.0.1:10256",
             "--metrics-bind-address=127.0.0.1:10249",
         ];
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.path("log")).expect("a writable folder");
-        let mut command = self.command(&[&own, arguments].concat());
-        command.stdout(log.try_clone().expect("a file")).stderr(log);
-        Daemon(command.spawn().expect("wine"))
+        self.command(&[&own, facts].concat())
+    }
+
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.path("log")
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap_or_default()
+        fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
     /// Each load balancer as "address:port", with the addresses of its endpoints.

@@ -3,3 +3,5 @@
 mod life;
 mod machine;
 mod questions;
+#[cfg(feature = "cluster")]
+mod watching;
