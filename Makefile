@@ -6,14 +6,20 @@ CARGO ?= cargo
 IN_VM = --config "target.'cfg(all())'.runner='$(CURDIR)/tests/vm/run'"
 VM_TESTS = -p portolan --test vm
 # Tests of the lab and of the daemon wait more than they compute.
-HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads 4
+HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-threads $(or $(TEST_THREADS),4)
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey conformance soak bench bench-peers bpf packages root components
+.PHONY: help build windows test-windows test-windows-cluster install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
+	@echo 'make windows   the program for Windows nodes: target/x86_64-pc-windows-gnu/release/portolan.exe'
+	@echo 'make test-windows   that program under wine, with a stand-in for the Host Networking Service (root)'
+	@echo 'make test-windows-cluster   that program under wine against a real API server (root, Go)'
+	@echo 'make install   the built program with completions, manual pages and systemd unit (PREFIX=/usr/local, DESTDIR=)'
+	@echo 'make deb     a Debian package of the program: target/deb/'
+	@echo 'make test-install   make install, completions, manual pages and the Debian package in a clean root (root)'
 	@echo 'make demo    a demonstration in a private lab of network namespaces (root, about half a minute); MODE=iptables, MODE=userspace or MODE=ebpf for those modes'
 	@echo 'make test    all tests, with real packets through real rules (root)'
 	@echo 'make test-vm   only the tests that need another kernel (IPVS, SCTP), in a VM'
@@ -22,8 +28,9 @@ help:
 	@echo 'make test-page    the page (portolan page) in a real browser (root); SCREENSHOTS=1 makes the pictures of docs/page'
 	@echo 'make test-e2e   the end-to-end tests of Kubernetes in a cluster of three nodes on this machine (root, Go); MODE=iptables, PROXY=kube-proxy, DNS=coredns, FOCUS=REGEX'
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
+	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
-	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
@@ -36,17 +43,49 @@ help:
 build:
 	$(CARGO) build --locked --release -p portolan
 
+windows: packages
+	@scripts/windows-toolchain
+	scripts/windows build --release -p portolan --bin portolan
+
+# In a network namespace of its own, because wine's server opens ports for all programs.
+test-windows: packages root
+	@tests/windows/build
+	$(CARGO) test --locked -p portolan --features wine --test windows --no-run
+	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine --test windows -- --test-threads 1
+
+# The same with a real API server.
+test-windows-cluster: packages root
+	@tests/windows/build
+	@tests/cluster/build
+	$(CARGO) test --locked -p portolan --features wine,cluster --test windows --no-run
+	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine,cluster --test windows -- watching::
+
+# Builds nothing, so that root need not: `make build` first.
+install:
+	@BINARY='$(BINARY)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+deb: build
+	@scripts/install-packages dpkg-dev python3
+	@scripts/deb
+
+# With the debug program, which is built anyway.
+test-install: packages root
+	@scripts/install-packages dpkg-dev python3 lintian mandoc groff-base zsh fish man-db
+	$(CARGO) build --locked -p portolan --bin portolan
+	@tests/deploy/install target/debug/portolan
+	@tests/deploy/deb target/debug/portolan
+
 demo: packages root
 	$(CARGO) build --locked --profile demo -p portolan --bin portolan --example demo
 	@MODE='$(MODE)' $(CARGO) run --quiet --locked --profile demo -p portolan --example demo
 
-# Both tiers at once: the VM computes while the host tests wait for packets and timers.
+# Both tiers at once: the VM computes while the host tests wait for packets and timers. ONE_BY_ONE=1 is slower and calmer.
 test: export FIRST = $(HOST_TEST)
 test: export SECOND = $(VM_TEST)
 test: vm-image root
 	$(CARGO) test --locked --workspace --tests --no-run
 	$(CARGO) test --locked $(VM_TESTS) --no-run
-	@scripts/together "$$FIRST" "$$SECOND"
+	@$(if $(ONE_BY_ONE),status=0; sh -c "$$FIRST" || status=1; sh -c "$$SECOND" || status=1; exit $$status,scripts/together "$$FIRST" "$$SECOND")
 
 test-host: packages root
 	$(HOST_TEST)
@@ -84,12 +123,15 @@ test-e2e: packages root
 test-journey: packages root
 	@tests/e2e/journey
 
+test-kubectl: packages root
+	@tests/e2e/kubectl
+
 conformance: packages root
 	@tests/e2e/matrix
 
 fuzz: packages
 	@scripts/install-packages g++
-	@INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
 
 sanitize: packages root
 	@scripts/sanitize

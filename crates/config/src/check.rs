@@ -45,7 +45,7 @@ impl Checker<'_> {
                 "mode",
                 &format!(
                     "{text:?} is not a mode: must be nftables, iptables, ipvs, ebpf, userspace or blank (blank means \
-                     nftables); kernelspace is known, and runs as nftables"
+                     nftables), or kernelspace on Windows"
                 ),
             ),
             Some(ConfiguredMode::Ipvs) if !is_on(self.document.gates(), "KubeProxyIPVS") => {

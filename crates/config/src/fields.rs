@@ -55,7 +55,6 @@ use Defaulting::{Absent, Omitted, Zero};
 use Kind::{Boolean, Duration, Gates, Integer, List, Number, Patterns, Quantity, Text};
 use Use::{None as NoUse, Works};
 
-const WINDOWS: Use = NoUse("Windows only");
 const ALPHA_LOG: Use = NoUse("the log is written to standard error, unbuffered");
 
 const fn field(
@@ -111,11 +110,11 @@ pub const FIELDS: &[Field] = &[
     field("nftables.masqueradeAll", Boolean, "false", Absent, Works("masquerade all traffic to ClusterIPs, if mode is nftables"), "true"),
     field("nftables.syncPeriod", Duration, "30s", Zero, Works("same as iptables.syncPeriod, if mode is nftables"), "20s"),
     field("nftables.minSyncPeriod", Duration, "1s", Zero, Works("same as iptables.minSyncPeriod, if mode is nftables; the default means 0s here"), "2s"),
-    field("winkernel.networkName", Text, "", Absent, WINDOWS, "net"),
-    field("winkernel.sourceVip", Text, "", Absent, WINDOWS, "192.0.2.9"),
-    field("winkernel.enableDSR", Boolean, "false", Absent, WINDOWS, "true"),
-    field("winkernel.rootHnsEndpointName", Text, "", Absent, WINDOWS, "cbr1"),
-    field("winkernel.forwardHealthCheckVip", Boolean, "false", Absent, WINDOWS, "true"),
+    field("winkernel.networkName", Text, "", Absent, Works("the HNS network of the pods, if mode is kernelspace; empty: the variable KUBE_NETWORK"), "net"),
+    field("winkernel.sourceVip", Text, "", Absent, Works("the source that endpoints see where it is not kept, if mode is kernelspace"), "192.0.2.9"),
+    field("winkernel.enableDSR", Boolean, "false", Absent, Works("keep the source of traffic to ClusterIPs, if mode is kernelspace"), "true"),
+    field("winkernel.rootHnsEndpointName", Text, "", Absent, Works("the HNS endpoint that leads to the node itself, if mode is kernelspace; empty: cbr0"), "cbr1"),
+    field("winkernel.forwardHealthCheckVip", Boolean, "false", Absent, Works("lead health checks at load-balancer IPs to the node itself, if mode is kernelspace"), "true"),
     field("detectLocalMode", Text, "ClusterCIDR", Zero, Works("how pod traffic is detected: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"), "NodeCIDR"),
     field("detectLocal.bridgeInterface", Text, "", Absent, Works("the bridge of the pods, for BridgeInterface"), "cbr0"),
     field("detectLocal.interfaceNamePrefix", Text, "", Absent, Works("the name prefix of pod interfaces, for InterfaceNamePrefix"), "veth"),
@@ -138,7 +137,7 @@ pub const FIELDS: &[Field] = &[
     field("balancing.quarantine", Boolean, "false", Omitted, Works("of Portolan: whether endpoints that do not answer get no new connections, as --quarantine"), "true"),
     field("balancing.connectionsOfRemovedEndpoints", Text, "", Omitted, Works("of Portolan: what happens to open connections of endpoints that are gone, as --connections-of-removed-endpoints"), "reset"),
     field("balancing.rebalance", Text, "", Omitted, Works("of Portolan: whether idle connections of loaded endpoints end when endpoints are added, as --rebalance"), "idle=30s"),
-    field("windowsRunAsService", Boolean, "false", Omitted, WINDOWS, "true"),
+    field("windowsRunAsService", Boolean, "false", Omitted, Works("on Windows: the service control manager starts and ends the process"), "true"),
 ];
 
 /// Fields of older releases that files still contain. They are accepted without effect.

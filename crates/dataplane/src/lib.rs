@@ -14,6 +14,7 @@ mod fate;
 mod flows;
 pub mod iptables;
 pub mod ipvs;
+pub mod kernelspace;
 pub mod machine;
 pub mod mode;
 pub mod modes;
@@ -141,6 +142,8 @@ pub trait Program<D: Dataplane + ?Sized>: Observe<D> {
 pub enum Error {
     #[error(transparent)]
     Kernel(#[from] portolan_kernel::Error),
+    #[error(transparent)]
+    Hns(#[from] portolan_hns::Error),
     #[error(transparent)]
     Relay(#[from] portolan_relay::Error),
     #[error("{attempted}: {reason}")]

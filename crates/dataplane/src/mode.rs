@@ -28,6 +28,12 @@ pub trait Mode: Sync {
         &[]
     }
 
+    /// The operating system of the nodes that it is for, as in [`std::env::consts::OS`]. Elsewhere the mode answers questions, and
+    /// its tests run in memory.
+    fn system(&self) -> &'static str {
+        "linux"
+    }
+
     /// What this machine lacks for the mode, as a clause: "this kernel has no IPVS (module ip_vs)".
     fn missing(&self) -> Option<String> {
         None
@@ -35,6 +41,11 @@ pub trait Mode: Sync {
 
     /// What the mode uses of the kernel that not every release has, the oldest first.
     fn features(&self) -> &'static [Feature];
+
+    /// The command whose output a listing looks like, where the listing does not begin with it.
+    fn tool(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Kernel modules that are not on every machine, besides nf_tables and conntrack.
     fn kernel_modules(&self) -> &'static [&'static str] {

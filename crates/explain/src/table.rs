@@ -35,7 +35,7 @@ impl Style {
 }
 
 /// Rows under a heading; a cell may have several lines.
-pub(crate) fn table(heading: &[&str], rows: &[Vec<String>], style: Style) -> String {
+pub fn table(heading: &[&str], rows: &[Vec<String>], style: Style) -> String {
     let mut widths: Vec<usize> = heading.iter().map(|cell| cell.len()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("manifests", objects::manifests),
     ("watch-protobuf", portolan_source::fuzz::watch_protobuf),
     ("watch-json", portolan_source::fuzz::watch_json),
+    ("remote-command", portolan_source::fuzz::remote_command),
     ("netlink-nf-tables", kernel::nf_tables),
     ("netlink-ip-sets", portolan_kernel::fuzz::decode_ip_sets),
     ("netlink-ipvs", portolan_kernel::fuzz::decode_ipvs),

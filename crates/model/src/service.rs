@@ -24,6 +24,8 @@ pub struct Service {
     pub affinity_seconds: Option<u32>,
     /// How IPVS picks an endpoint, where the mode has a choice (annotation `portolan.io/scheduler`).
     pub scheduler: Option<Arc<str>>,
+    /// Annotation `preserve-destination`, which concerns nodes with a virtual switch.
+    pub preserve_destination: bool,
     /// How its connections are balanced; `None` where the Service says nothing about it.
     pub balancing: Option<Arc<Balancing>>,
     pub health_check_node_port: Option<u16>,
@@ -46,6 +48,7 @@ impl Service {
             external_policy: TrafficPolicy::Cluster,
             affinity_seconds: None,
             scheduler: None,
+            preserve_destination: false,
             balancing: None,
             health_check_node_port: None,
             external_name: None,

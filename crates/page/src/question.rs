@@ -37,6 +37,8 @@ pub enum Question {
     /// What a stream of events sends: everything that is new after a change, and the rates.
     Live {
         after: Option<u64>,
+        /// The last reading of counters that is known.
+        reading: u64,
         services: Vec<String>,
     },
 }
@@ -107,7 +109,7 @@ impl Question {
     pub fn path(&self) -> Option<PathQuestion> {
         let Self::Explain { source, destination, interface, on_node } = self else { return None };
         let (source, destination, interface) = (source.clone(), destination.clone(), interface.clone());
-        Some(PathQuestion { source, destination, interface, on_node: *on_node })
+        Some(PathQuestion { source, destination, interface, on_node: *on_node, addresses: Vec::new() })
     }
 }
 

@@ -43,7 +43,7 @@ impl Balance {
             algorithm,
             lacking: asked.filter(|asked| Some(*asked) != algorithm),
             hash: wanted.hash.or(defaults.hash).unwrap_or_default(),
-            selects_by_itself: limits.virtual_servers,
+            selects_by_itself: limits.virtual_servers || limits.load_balancers.is_some(),
             table_size: wanted.table_size.or(defaults.table_size).map(|size| size.slots()),
         }
     }

@@ -35,8 +35,20 @@ pub struct Limits {
     pub at_connect: bool,
     /// The hooks leave sockets of pods to the rules, too.
     pub only_node_at_connect: bool,
+    /// Each frontend is a load balancer of a virtual switch.
+    pub load_balancers: Option<LoadBalancers>,
     /// Algorithms that the mode does not have.
     pub lacks: &'static [Algorithm],
+}
+
+/// A load balancer of a virtual switch has one pool, whatever the origin of a packet, with one target port and the same share for
+/// each endpoint. It refuses nothing: a frontend without usable endpoints has no load balancer, and its packets pass. Node ports
+/// answer at every address of the node but 127.0.0.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadBalancers {
+    /// Traffic to ClusterIPs keeps its source, because replies go to the client directly. Without this, endpoints see an address
+    /// of the node.
+    pub direct_return: bool,
 }
 
 impl Limits {

@@ -58,6 +58,7 @@ fn decide_port(
         open_connections,
         affinity_seconds: service.affinity_seconds,
         scheduler: service.scheduler.clone(),
+        preserve_destination: service.preserve_destination && chooser.node.limits.load_balancers.is_some(),
         health_check_port: health::port(service, family),
     }
 }

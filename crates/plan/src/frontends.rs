@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use portolan_model::{Family, IpNet, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy};
 
 use crate::balance::Selection;
+use crate::config::LoadBalancers;
 use crate::connect::{self, AtConnect};
 use crate::node::NodePlan;
 use crate::pools::{Pools, Wanted};
@@ -35,17 +36,19 @@ impl<'a> Context<'a> {
         let reachable = self.is_externally_accessible();
         Wanted {
             cluster: !self.internal_local() || reachable,
-            local: self.internal_local() || (self.external_local() && reachable),
+            local: self.internal_local() || (reachable && (self.external_local() || self.preserves_destination())),
         }
     }
 
     pub(crate) fn frontends(&self, cluster_ip: IpAddr, pools: &Pools) -> Box<[Frontend]> {
         let internal = self.internal_routes(pools);
-        let external = self.external_routes(pools);
+        let external = self.external_routes(self.external_local(), pools);
+        // The annotation concerns what a load balancer outside of the cluster sends, and that arrives at its own addresses.
+        let balanced = self.external_routes(self.external_local() || self.preserves_destination(), pools);
         let mut frontends = vec![self.vip(cluster_ip, FrontendKind::ClusterIp, internal, None)];
         let sources = self.allowed_sources();
         for address in self.of_family(&self.service.load_balancer_ips) {
-            frontends.push(self.vip(address, FrontendKind::LoadBalancerIp, external, sources.clone()));
+            frontends.push(self.vip(address, FrontendKind::LoadBalancerIp, balanced, sources.clone()));
         }
         if self.node.allow_external_ips {
             for address in self.of_family(&self.service.external_ips) {
@@ -54,7 +57,8 @@ impl<'a> Context<'a> {
         }
         if let Some(port) = self.port.node_port {
             let address = FrontendAddress::NodePort(port);
-            frontends.push(self.frontend(address, FrontendKind::NodePort, external, None));
+            let routes = if external == balanced { external } else { with_source_of(external, balanced) };
+            frontends.push(self.frontend(address, FrontendKind::NodePort, routes, None));
         }
         deduplicated(frontends)
     }
@@ -93,21 +97,27 @@ impl<'a> Context<'a> {
     fn internal_routes(&self, pools: &Pools) -> Routes {
         let pool = if self.internal_local() { Pool::Local } else { Pool::Cluster };
         let verdict = self.forward(pool, pools);
+        if let Some(LoadBalancers { direct_return }) = self.node.limits.load_balancers {
+            return Routes::same(self.route(verdict, !direct_return));
+        }
         let all = self.node.masquerade_all;
         let others = self.route(verdict, all || self.detects_pods());
         Routes { pod: self.route(verdict, all), node: others, outside: others }
     }
 
     /// Traffic to node ports, load-balancer IPs and external IPs.
-    fn external_routes(&self, pools: &Pools) -> Routes {
+    fn external_routes(&self, only_local: bool, pools: &Pools) -> Routes {
         let anywhere = self.forward(Pool::Cluster, pools);
         let masqueraded = self.route(anywhere, true);
-        if !self.external_local() {
+        if !only_local {
             return Routes::same(masqueraded);
         }
         // Pods and the node are inside the cluster, so the external traffic policy does not apply to them: they reach
         // every endpoint, as though they had come through the load balancer.
         let local = self.forward(Pool::Local, pools);
+        if self.node.limits.load_balancers.is_some() {
+            return Routes::same(self.route(local, false));
+        }
         // A virtual server cannot distinguish origins, so that inside and outside share the local pool, if it has any
         // endpoints.
         let inside =
@@ -137,6 +147,9 @@ impl<'a> Context<'a> {
 
     /// `loadBalancerSourceRanges` of this family. A range that covers every address is no restriction.
     fn allowed_sources(&self) -> Option<Box<[IpNet]>> {
+        if self.node.limits.load_balancers.is_some() {
+            return None;
+        }
         let mut ranges: Vec<IpNet> =
             self.service.source_ranges.iter().copied().filter(|it| Family::of_range(it) == self.family).collect();
         if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
@@ -171,11 +184,20 @@ impl<'a> Context<'a> {
         is_external && self.service.external_policy == TrafficPolicy::Local
     }
 
+    fn preserves_destination(&self) -> bool {
+        self.service.preserve_destination && self.node.limits.load_balancers.is_some()
+    }
+
     fn is_externally_accessible(&self) -> bool {
         self.port.node_port.is_some()
             || self.of_family(&self.service.load_balancer_ips).next().is_some()
             || self.of_family(&self.service.external_ips).next().is_some()
     }
+}
+
+/// The endpoints of some routes, with the masquerade of others.
+fn with_source_of(masquerade: Routes, endpoints: Routes) -> Routes {
+    Routes::same(Route::new(endpoints.outside.verdict, masquerade.outside.masquerade))
 }
 
 /// An address may be listed twice, for example as load-balancer IP and as external IP: the first, stricter kind

@@ -164,14 +164,16 @@ fn detector(node: &Node, config: &PlanConfig, family: Family) -> Option<LocalDet
 fn serves_loopback(node: &Node, config: &PlanConfig, family: Family) -> bool {
     let mut ranges = node_port_ranges(node, config, family).into_iter();
     let is_included = config.node_port_addresses.is_empty() || ranges.any(|range| range.contains(&LOOPBACK));
-    config.loopback_node_ports && !config.limits.virtual_servers && family == Family::V4 && is_included
+    let answers = !config.limits.virtual_servers && config.limits.load_balancers.is_none();
+    config.loopback_node_ports && answers && family == Family::V4 && is_included
 }
 
 /// As in kube-proxy, a list without a range of some family leaves that family unrestricted, and ranges select among the
 /// addresses of interfaces. Where those are unknown, the addresses of the Node object stand for them.
 fn node_port_match(node: &Node, config: &PlanConfig, family: Family) -> NodePortMatch {
     let ranges = node_port_ranges(node, config, family);
-    if ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
+    let is_everywhere = config.limits.load_balancers.is_some();
+    if is_everywhere || ranges.is_empty() || ranges.iter().any(|range| range.prefix_len() == 0) {
         return NodePortMatch::AnyLocal;
     }
     let serves = |address: &IpAddr| !address.is_loopback() && ranges.iter().any(|range| range.contains(address));

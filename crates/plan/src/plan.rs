@@ -48,8 +48,9 @@ impl Plan {
     /// Whether the address is used by Services alone, so that its other ports are refused. In ipvs mode all Service
     /// addresses are local to the node, and such a packet would otherwise reach a process of the node.
     pub fn owns_address(&self, address: IpAddr) -> bool {
-        let bound = self.node.limits.virtual_servers && !self.node.owns(address);
-        self.claims.any_at(address, |kind| kind.owns_address() || bound)
+        let limits = &self.node.limits;
+        let bound = limits.virtual_servers && !self.node.owns(address);
+        limits.load_balancers.is_none() && self.claims.any_at(address, |kind| kind.owns_address() || bound)
     }
 }
 

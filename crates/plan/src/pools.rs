@@ -1,5 +1,6 @@
 //! Which endpoints of a Service port are usable, and by which traffic.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,9 +44,10 @@ impl Pools {
     ) -> Self {
         let known = known_endpoints(slices, port, family);
         let node = chooser.node;
-        let cluster = if wanted.cluster { chooser.cluster_pool(&known) } else { Vec::new() };
-        let local = if wanted.local { chooser.local_pool(&known) } else { Vec::new() };
-        let any = !cluster.is_empty() || (wanted.local && known.values().any(|endpoint| is_usable(endpoint)));
+        let cluster = if wanted.cluster { chooser.possible(chooser.cluster_pool(&known)) } else { Vec::new() };
+        let local = if wanted.local { chooser.possible(chooser.local_pool(&known)) } else { Vec::new() };
+        let could_serve = |endpoint: &&SliceEndpoint| is_usable(endpoint) && chooser.weight(endpoint) > 0;
+        let any = !cluster.is_empty() || (wanted.local && known.values().any(could_serve));
         let in_a_pool = |endpoint: &Endpoint| is_in(&cluster, endpoint) || is_in(&local, endpoint);
         let draining: Box<[Endpoint]> =
             pick(&known, node, |endpoint| endpoint.conditions.serving).filter(|e| !in_a_pool(e)).collect();
@@ -108,6 +110,11 @@ impl Chooser<'_> {
         ready
     }
 
+    /// What of a pool the mode can have.
+    fn possible(&self, pool: Weighted) -> Weighted {
+        if self.node.limits.load_balancers.is_some() { alike(pool) } else { pool }
+    }
+
     fn weight(&self, endpoint: &SliceEndpoint) -> u64 {
         weights::weight(endpoint, self.balancing.map(|it| &it.places))
     }
@@ -126,6 +133,15 @@ impl Chooser<'_> {
             None => chosen,
         }
     }
+}
+
+/// The endpoints with the most common target port, the lowest of several, each with the same weight.
+fn alike(pool: Weighted) -> Weighted {
+    let mut counts = BTreeMap::<u16, usize>::new();
+    pool.iter().for_each(|(endpoint, _)| *counts.entry(endpoint.port).or_default() += 1);
+    let Some((port, _)) = counts.iter().max_by_key(|(port, count)| (**count, Reverse(**port))) else { return pool };
+    let kept = pool.iter().filter(|(endpoint, _)| endpoint.port == *port);
+    kept.map(|(endpoint, _)| (*endpoint, 1)).collect()
 }
 
 /// The weights of answering endpoints, as far as new or loaded ones have them.
@@ -172,7 +188,11 @@ fn pick<'a>(
 }
 
 fn planned((address, port): &(IpAddr, u16), endpoint: &SliceEndpoint, node: &NodePlan) -> Endpoint {
-    let may_be_here = endpoint.node.as_ref().is_none_or(|name| *name == node.name);
+    // A virtual switch has a port for each pod of this node, and must not get another one for the same address.
+    let may_be_here = match node.limits.load_balancers {
+        Some(_) => is_local(endpoint, node),
+        None => endpoint.node.as_ref().is_none_or(|name| *name == node.name),
+    };
     Endpoint { address: *address, port: *port, may_be_here }
 }
 

@@ -34,6 +34,9 @@ pub struct ServicePlan {
     pub affinity_seconds: Option<u32>,
     /// The IPVS scheduler, if the Service sets one.
     pub scheduler: Option<Arc<str>>,
+    /// What reaches this node through a load balancer keeps the address of that load balancer as its destination, where a mode can
+    /// do so.
+    pub preserve_destination: bool,
     /// Load balancers probe this port of the node for the health of the Service.
     pub health_check_port: Option<u16>,
 }
@@ -156,6 +159,7 @@ impl ServicePlan {
             open_connections: OpenConnections::default(),
             affinity_seconds: None,
             scheduler: None,
+            preserve_destination: false,
             health_check_port: None,
         }
     }

@@ -11,7 +11,7 @@ use crate::connect::AtConnect;
 use crate::endpoint::Endpoint;
 use crate::node::NodePlan;
 use crate::plan::Plan;
-use crate::service::{Frontend, PortKey, ServicePlan, is_even};
+use crate::service::{Frontend, FrontendAddress, PortKey, ServicePlan, is_even};
 use crate::verdict::{Origin, Pool, Reason, Refusal, Verdict};
 
 /// The first packet of a connection, as it reaches the node.
@@ -117,12 +117,31 @@ impl fmt::Display for Fate {
 pub fn trace(plan: &Plan, packet: &Packet) -> Trace {
     let mut steps = Vec::new();
     let origin = origin(&plan.node, packet, &mut steps);
-    let Some(claim) = plan.holder(packet.destination, packet.port, packet.protocol) else {
+    let Some(claim) = holder(plan, packet) else {
         let fate = unclaimed(plan, packet, &mut steps);
         return Trace { steps, fate, service: None, refused_by: None, notes: Vec::new() };
     };
     let fate = claimed(plan, packet, origin, &claim, &mut steps);
     Trace { steps, fate, service: Some(claim.holder), refused_by: None, notes: Vec::new() }
+}
+
+/// A frontend that refuses has no load balancer, so that a node port with the same number takes the packet.
+fn holder(plan: &Plan, packet: &Packet) -> Option<Claim> {
+    let claim = plan.holder(packet.destination, packet.port, packet.protocol)?;
+    let has_balancer = |claim: &Claim| matches!(planned(plan, claim).1.routes.outside.verdict, Verdict::Forward(_));
+    if plan.node.limits.load_balancers.is_none() || has_balancer(&claim) {
+        return Some(claim);
+    }
+    let (family, port) = (claim.family, FrontendAddress::NodePort(packet.port));
+    let is_served = plan.node.serves_node_ports(family, packet.destination);
+    let node_port = plan.claims.holder(family, port, packet.protocol).filter(|_| is_served);
+    Some(node_port.filter(has_balancer).unwrap_or(claim))
+}
+
+fn planned<'a>(plan: &'a Plan, claim: &Claim) -> (&'a ServicePlan, &'a Frontend) {
+    let service = plan.services.get(&claim.holder).expect("a claim is inserted together with its plan");
+    let frontend = service.frontends.iter().find(|frontend| frontend.address == claim.address);
+    (service, frontend.expect("the holder of a claim has its frontend"))
 }
 
 fn origin(node: &NodePlan, packet: &Packet, steps: &mut Vec<Step>) -> Origin {
@@ -148,32 +167,34 @@ fn unclaimed(plan: &Plan, packet: &Packet, steps: &mut Vec<Step>) -> Fate {
         steps.push(Step::new(format!("{} is no Service", packet.destination), "no Service has this address and port"));
         return Fate::Pass;
     };
-    refuse(refusal, steps)
+    refuse(&plan.node, refusal, steps)
 }
 
-fn refuse(refusal: Refusal, steps: &mut Vec<Step>) -> Fate {
+fn refuse(node: &NodePlan, refusal: Refusal, steps: &mut Vec<Step>) -> Fate {
+    if node.limits.load_balancers.is_some() {
+        steps.push(Step::new("no load balancer takes it", refusal.reason().in_words()));
+        return Fate::Pass;
+    }
     steps.push(Step::new(refusal.to_string(), refusal.reason().in_words()));
     Fate::Refuse(refusal)
 }
 
 fn claimed(plan: &Plan, packet: &Packet, origin: Origin, claim: &Claim, steps: &mut Vec<Step>) -> Fate {
-    let service = plan.services.get(&claim.holder).expect("a claim is inserted together with its plan");
-    let frontend = service.frontends.iter().find(|frontend| frontend.address == claim.address);
-    let frontend = frontend.expect("the holder of a claim has its frontend");
+    let (service, frontend) = planned(plan, claim);
     steps.push(Step::new(
         format!("{}/{} is a {} of {}", claim.address, packet.protocol, claim.kind, claim.holder),
         claim.kind.field(),
     ));
     if !is_allowed(frontend, packet.source) {
-        return refuse(Refusal::Drop(Reason::SourceNotAllowed), steps);
+        return refuse(&plan.node, Refusal::Drop(Reason::SourceNotAllowed), steps);
     }
     if let Some(verdict) = at_connect(&plan.node, frontend, packet) {
         steps.push(Step::new("decided when the socket connects", "the source address is kept"));
-        return decided_at_connect(verdict, service, steps);
+        return decided_at_connect(&plan.node, verdict, service, steps);
     }
     let route = frontend.routes.from(origin);
     match route.verdict {
-        Verdict::Refuse(refusal) => refuse(refusal, steps),
+        Verdict::Refuse(refusal) => refuse(&plan.node, refusal, steps),
         Verdict::Forward(pool) => {
             let because = format!("traffic from {origin} to this {} uses the {pool} pool", claim.kind);
             let slots = service.pool(pool);
@@ -200,9 +221,9 @@ fn at_connect(node: &NodePlan, frontend: &Frontend, packet: &Packet) -> Option<V
     if node.owns(packet.source) { of_node } else { pod }.filter(|_| packet.is_from_socket)
 }
 
-fn decided_at_connect(verdict: Verdict, service: &ServicePlan, steps: &mut Vec<Step>) -> Fate {
+fn decided_at_connect(node: &NodePlan, verdict: Verdict, service: &ServicePlan, steps: &mut Vec<Step>) -> Fate {
     match verdict {
-        Verdict::Refuse(refusal) => refuse(refusal, steps),
+        Verdict::Refuse(refusal) => refuse(node, refusal, steps),
         Verdict::Forward(pool) => {
             let candidate = |endpoint: &Endpoint| Candidate { endpoint: endpoint.socket(), masquerade: false };
             let mut candidates: Vec<Candidate> = service.pool(pool).iter().map(candidate).collect();
@@ -219,13 +240,18 @@ fn is_allowed(frontend: &Frontend, source: IpAddr) -> bool {
 
 /// Relayed traffic comes from the node. Traffic of a pod to itself is always masqueraded, or the pod would reply to
 /// itself directly. Traffic from elsewhere that ends on the node is never masqueraded: the kernel masquerades only
-/// packets that leave.
+/// packets that leave. A load balancer of a virtual switch treats all packets alike.
 fn candidates(node: &NodePlan, packet: &Packet, masquerade: bool, pool: &[Endpoint]) -> Vec<Candidate> {
     let is_hairpin = |endpoint: &Endpoint| endpoint.may_be_here && endpoint.address == packet.source;
     let leaves = |endpoint: &Endpoint| node.owns(packet.source) || !node.owns(endpoint.address);
+    let is_balanced = node.limits.load_balancers.is_some();
     let candidate = |endpoint: &Endpoint| Candidate {
         endpoint: endpoint.socket(),
-        masquerade: node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint),
+        masquerade: if is_balanced {
+            masquerade
+        } else {
+            node.limits.relayed || (masquerade || is_hairpin(endpoint)) && leaves(endpoint)
+        },
     };
     let mut candidates: Vec<Candidate> = pool.iter().map(candidate).collect();
     candidates.sort_unstable();

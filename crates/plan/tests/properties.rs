@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use history::random::check;
 use history::{Happening, beginning, config, happen};
-use portolan_plan::{Limits, Plan, PlanConfig, plan};
+use portolan_plan::{Limits, LoadBalancers, Plan, PlanConfig, plan};
 
 const CASES: u32 = 2000;
 
@@ -27,6 +27,13 @@ fn an_incremental_plan_equals_one_from_scratch() {
 #[test]
 fn so_it_is_with_virtual_servers() {
     let config = PlanConfig { limits: Limits { virtual_servers: true, ..Limits::default() }, ..config() };
+    check(CASES, |history, _| equals_one_from_scratch(history, &config));
+}
+
+#[test]
+fn so_it_is_with_load_balancers() {
+    let load_balancers = Some(LoadBalancers::default());
+    let config = PlanConfig { limits: Limits { load_balancers, ..Limits::default() }, ..config() };
     check(CASES, |history, _| equals_one_from_scratch(history, &config));
 }
 

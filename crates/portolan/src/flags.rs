@@ -3,8 +3,10 @@
 mod balancing;
 mod modes;
 mod names;
+mod tools;
 
-use std::net::SocketAddr;
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,8 +14,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
+use crate::system::{CONTROL_SOCKET, STATE_DIRECTORY};
+
 pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
+
+pub use tools::{CompletionsFlags, ManFlags, Shell, TopFlags};
 
 pub use names::{DnsFlags, DnsUser, DnsWorkerFlags, EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 
@@ -46,6 +52,8 @@ pub enum Command {
     Services(ServicesFlags),
     /// List the open connections of Services, and those that lead to endpoints that are gone
     Connections(ConnectionsFlags),
+    /// Show the Services of this node live: new connections, bytes, open connections, refusals, endpoints, changes
+    Top(TopFlags),
     /// Serve a page that shows Services, paths and changes: beside the running proxy, or from manifests
     Page(PageFlags),
     /// List what changed: the event, what it means for clients, and how long it took
@@ -61,12 +69,19 @@ pub enum Command {
     /// The DNS process of `portolan proxy --dns-user`
     #[command(hide = true)]
     DnsWorker(DnsWorkerFlags),
+    /// A command of `kubectl portolan` that ends with the connection
+    #[command(hide = true)]
+    Attached(AttachedFlags),
     /// Print the environment variables that kubelet gives to a container
     Env(EnvironmentFlags),
     /// Run a command with those variables and with the cluster's DNS, as in a container
     Run(RunFlags),
     /// Remove everything that Portolan has programmed; with --all, also what kube-proxy has programmed
     Cleanup(CleanupFlags),
+    /// Print a script that completes command lines in a shell
+    Completions(CompletionsFlags),
+    /// Print the manual page, or write the pages of all commands
+    Man(ManFlags),
 }
 
 /// kube-proxy's flags, with its defaults and meanings, followed by our own, which also take effect beside --config.
@@ -143,7 +158,7 @@ pub struct ManifestFlags {
     #[arg(long, value_name = "FROM-TO", default_value = "30000-32767")]
     pub service_node_port_range: String,
     /// Directory that stores the address of each Service, so that a restart keeps it
-    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/portolan")]
+    #[arg(long, value_name = "DIRECTORY", default_value = STATE_DIRECTORY)]
     pub state_directory: PathBuf,
 }
 
@@ -177,7 +192,7 @@ pub struct SettingFlags {
 #[derive(Args, Clone, Debug)]
 pub struct ControlFlags {
     /// The control socket of the running `portolan proxy`
-    #[arg(long, value_name = "PATH", default_value = "/run/portolan/portolan.sock")]
+    #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
     pub control_socket: PathBuf,
 }
 
@@ -218,6 +233,9 @@ pub struct ExplainFlags {
     /// node and of the pod ranges of its Node object
     #[arg(long)]
     pub on_node: bool,
+    /// The addresses of the source, where a command on another machine has looked them up
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide = true)]
+    pub source_addresses: Vec<IpAddr>,
     /// An existing connection: SOURCE has a port, too (CLIENT:PORT); exit status 1 if it is not tracked
     #[arg(long)]
     pub connection: bool,
@@ -292,7 +310,7 @@ pub struct VerifyFlags {
 
 #[derive(Args, Clone, Debug)]
 pub struct DiffFlags {
-    /// Compare with these manifests instead of with the running daemon
+    /// Compare with these manifests instead of with the running daemon, which also reads `--manifests -`, standard input
     #[arg(long, value_name = "PATH", num_args = 1.., value_delimiter = ',')]
     pub from: Vec<PathBuf>,
     #[command(flatten)]
@@ -308,6 +326,12 @@ pub struct QuestionFlags {
     pub control: ControlFlags,
     #[command(flatten)]
     pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct AttachedFlags {
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args, Clone, Debug)]

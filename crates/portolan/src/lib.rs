@@ -11,6 +11,7 @@ mod exit;
 pub mod flags;
 pub mod host;
 mod klog;
+mod kubectl;
 mod log;
 pub mod loopback;
 pub mod node_setup;
@@ -18,6 +19,9 @@ mod offline;
 mod page;
 mod proxy;
 pub mod settings;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,13 +35,17 @@ pub fn main() -> u8 {
     match run(&arguments) {
         Ok(status) => status,
         Err(error) => {
-            eprintln!("portolan: {error:#}");
+            let name = if kubectl::is_plugin(&arguments) { "kubectl portolan" } else { "portolan" };
+            eprintln!("{name}: {error:#}");
             failure(&arguments)
         }
     }
 }
 
 fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
+    if kubectl::is_plugin(arguments) {
+        return kubectl::run(arguments);
+    }
     match parse(arguments) {
         Ok(command) => run_command(command),
         Err(error) => {
@@ -66,6 +74,7 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Explain(flags) => commands::explain(&flags),
         Command::Services(flags) => commands::services(&flags),
         Command::Connections(flags) => commands::connections(&flags),
+        Command::Top(flags) => commands::top(&flags),
         Command::Page(flags) => commands::page(&flags),
         Command::Changes(flags) => commands::changes(&flags),
         Command::Verify(flags) => commands::verify(&flags),
@@ -75,8 +84,17 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Run(flags) => commands::run(&flags),
         Command::Dns(flags) => dns::run(&flags),
         Command::DnsWorker(flags) => dns::worker::run(&flags),
+        Command::Attached(flags) => attached(&flags.command),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Completions(flags) => commands::completions(&flags),
+        Command::Man(flags) => commands::man(&flags),
     }
+}
+
+fn attached(command: &[OsString]) -> anyhow::Result<u8> {
+    commands::end_with_connection()?;
+    let arguments: Vec<OsString> = std::iter::once("portolan".into()).chain(command.iter().cloned()).collect();
+    run(&arguments)
 }
 
 /// kube-proxy fails with 1; the commands that compare use 1 for "they differ".
@@ -86,7 +104,7 @@ fn failure(arguments: &[OsString]) -> u8 {
 
 fn is_kube_proxy(arguments: &[OsString]) -> bool {
     let name = arguments.first().and_then(|path| Path::new(path).file_name());
-    name.is_some_and(|name| name == "kube-proxy")
+    name.is_some_and(|name| name == "kube-proxy" || name == "kube-proxy.exe")
 }
 
 fn is_proxy(arguments: &[OsString]) -> bool {

@@ -16,3 +16,8 @@ pub fn watch_json(bytes: &[u8]) {
 pub fn kubeconfig(bytes: &[u8]) {
     cluster::fuzz::kubeconfig(&String::from_utf8_lossy(bytes));
 }
+
+/// What a server sends after the switch to WebSocket, in two pieces. The first byte is the length of the first.
+pub fn remote_command(bytes: &[u8]) {
+    cluster::fuzz::remote_command(bytes);
+}

@@ -49,7 +49,7 @@ impl ParsedFile {
         let Some(kind) = known(&header) else { return self.ignored.push(ignored(file, reader.line(), header)) };
         let (id, object) = match convert(kind, reader, defaults, context) {
             Ok((id, object)) => (Some(id), Ok(object)),
-            Err(error) => (identify(kind, &header.metadata, context.names).ok(), Err(error)),
+            Err(error) => (identify(kind, &header.metadata.into(), context.names).ok(), Err(error)),
         };
         for flaw in context.omitted.drain(..) {
             self.problems.push(problem(file, id.as_ref(), located(reader, &flaw)));

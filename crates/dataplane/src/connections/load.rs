@@ -64,6 +64,11 @@ impl Load {
         }
     }
 
+    /// The open connections of each Service port that has any.
+    pub fn open(&self) -> impl Iterator<Item = (&PortKey, u32)> {
+        self.ports.iter().map(|(port, endpoints)| (port, endpoints.values().sum()))
+    }
+
     /// Also endpoints without connections, and those that are gone and still have some.
     pub fn of(&self, service: &ServicePlan) -> PortLoad {
         let mut endpoints: BTreeMap<SocketAddr, u32> =

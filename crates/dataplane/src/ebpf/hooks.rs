@@ -15,9 +15,10 @@ use std::sync::Arc;
 use portolan_kernel::bpf::{Cgroup, Link, Map, MapDefinition, Object, Program, SocketIterator};
 
 use super::attached::Attached;
+use super::claim::{Claim, remove_abandoned};
 use super::hook_place::HookPlace;
 use super::objects::MapName;
-use super::pins::{create_folder, failure, mount_if_missing, remove_abandoned, remove_pin, replace_pin};
+use super::pins::{create_folder, failure, mount_if_missing, remove_pin, replace_pin};
 use super::programs::{self, Loaded, constants, layout, object};
 use super::{clients, former};
 use crate::Error;
@@ -25,6 +26,8 @@ use crate::Error;
 /// The maps, opened, and the programs over them.
 pub(super) struct Hooks {
     place: HookPlace,
+    /// Only of a process that writes.
+    claim: Option<Claim>,
     object: Object,
     maps: Arc<Maps>,
     /// Used instead of the map of few clients, if this process has replaced it.
@@ -54,6 +57,7 @@ impl Hooks {
             map.max_entries = map.max_entries.min(most);
         }
         remove_abandoned();
+        let claim = Claim::make(&place.folder())?;
         let folder = place.maps(layout(&object));
         create_folder(&folder)?;
         create_folder(&place.links())?;
@@ -62,12 +66,12 @@ impl Hooks {
         for definition in &object.maps {
             maps.insert(definition.name.clone(), open_map(&place, &folder, definition)?);
         }
-        Ok(Self::over(place, object, maps))
+        Ok(Self { claim: Some(claim), ..Self::over(place, object, maps) })
     }
 
     fn over(place: HookPlace, object: Object, maps: Maps) -> Self {
         let (maps, programs) = (Arc::new(maps), BTreeMap::new());
-        Self { place, object, maps, clients: None, programs, attached: Attached::default(), ending: None }
+        Self { place, claim: None, object, maps, clients: None, programs, attached: Attached::default(), ending: None }
     }
 
     /// Opens what is pinned, for reading; `None` if there is nothing.
@@ -127,7 +131,7 @@ impl Hooks {
                 Some(link) => link.update(&loaded.program)?,
                 None => {
                     remove_pin(&path)?;
-                    Link::attach(&loaded.program, std::os::fd::AsFd::as_fd(&cgroup))?.pin(&path)?;
+                    Link::attach(&loaded.program, portolan_kernel::fd::AsFd::as_fd(&cgroup))?.pin(&path)?;
                 }
             }
         }
@@ -138,12 +142,13 @@ impl Hooks {
         Ok(())
     }
 
-    /// While the cgroup did not exist, the pins looked abandoned, and the daemon of another node may have removed them.
-    fn pin_again(&self) -> Result<(), Error> {
+    /// A `cleanup`, or the daemon of another node with an earlier version, may have removed the pins.
+    fn pin_again(&mut self) -> Result<(), Error> {
         let folder = self.place.maps(layout(&self.object));
         if folder.exists() {
             return Ok(());
         }
+        self.claim = Some(Claim::make(&self.place.folder())?);
         create_folder(&folder)?;
         create_folder(&self.place.links())?;
         self.place.note_cgroup()?;

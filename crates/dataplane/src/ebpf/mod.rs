@@ -9,6 +9,7 @@
 //! ```
 
 mod attached;
+mod claim;
 mod clients;
 mod codec;
 mod counts;

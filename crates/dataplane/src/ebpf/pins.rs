@@ -35,26 +35,6 @@ pub(super) fn mount_if_missing() -> Result<(), Error> {
     Ok(())
 }
 
-/// Nodes in containers, such as those of kind, may end without a cleanup. Their cgroup goes with them, but not their pins.
-pub(super) fn remove_abandoned() {
-    for node in fs::read_dir(nodes()).into_iter().flatten().flatten() {
-        let is_abandoned = fs::read_link(node.path().join(CGROUP)).is_ok_and(|cgroup| !cgroup.exists());
-        if is_abandoned
-            && !has_attached(&node.path())
-            && let Err(error) = remove_hooks(&node.path())
-        {
-            tracing::warn!("{error}");
-        }
-    }
-}
-
-/// The path of a cgroup may be that of another mount namespace; the kernel knows whether it still exists.
-fn has_attached(folder: &Path) -> bool {
-    let links = fs::read_dir(folder.join(LINKS)).into_iter().flatten().flatten();
-    let mut links = links.filter_map(|entry| Link::open(&entry.path()).ok()?);
-    links.any(|link| link.info().is_ok_and(|info| info.attached.is_some_and(|it| it.cgroup != 0)))
-}
-
 /// Detaches the hooks of a node and removes everything pinned.
 pub(super) fn remove_hooks(folder: &Path) -> Result<(), Error> {
     let links = folder.join(LINKS);

@@ -179,12 +179,12 @@ impl Port<'_> {
         objects
     }
 
-    /// An untranslated packet has a source that is not allowed. Where there are no endpoints to translate to, the
-    /// sources are matched here.
+    /// An untranslated packet has a source that is not allowed. Where some allowed packets are not translated, for lack of
+    /// endpoints, the sources are matched here.
     fn source_refusal(&self, address: IpAddr, port: u16, frontend: &Frontend) -> Vec<Object> {
         let chain = service_chain(Kind::Firewall, &self.service.key);
         let comment = format!("{} traffic not accepted by {chain}", self.name);
-        if forwards(frontend.routes) {
+        if refusal(frontend.routes).is_none() {
             return vec![self.listed(PROXY_FIREWALL, self.matching(address, port, &comment).jump("DROP"))];
         }
         let pass = frontend.sources.iter().flatten().map(|range| rule().source(*range).jump("RETURN"));

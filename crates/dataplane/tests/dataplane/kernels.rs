@@ -27,7 +27,7 @@ fn the_page_about_kernels_lists_every_feature_of_every_mode() {
 
 #[test]
 fn features_are_listed_by_release_and_the_oldest_release_is_on_the_page() {
-    for mode in modes::ALL {
+    for mode in modes::ALL.iter().filter(|mode| mode.system() == "linux") {
         assert!(mode.features().is_sorted_by_key(|feature| feature.since), "{}", mode.name());
         let (major, minor) = oldest_release(mode.features());
         let sentence = format!("`{}` needs Linux {major}.{minor}", mode.name());

@@ -5,6 +5,8 @@ mod flows;
 mod histories;
 #[path = "../../../plan/tests/history/mod.rs"]
 mod history;
+mod hns;
+mod hns_objects;
 mod hooks;
 mod iptables_kernel;
 mod kernels;

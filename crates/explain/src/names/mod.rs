@@ -7,11 +7,13 @@
 //! | `domain` | names of the cluster's DNS zone |
 //! | `suggest` | names that resemble a mistyped one |
 //! | `source`, `destination` | from terms to addresses and ports |
+//! | `host` | the host that a term names, for commands that look it up elsewhere |
 //!
 //! All of it is pure: facts and text in, addresses or a message out. A message never contains a control character of a name.
 
 mod destination;
 mod domain;
+mod host;
 mod known;
 mod source;
 mod suggest;
@@ -24,8 +26,9 @@ use portolan_plan::{Packet, Plan};
 use serde::{Deserialize, Serialize};
 
 use destination::{Target, port_name, targets};
+pub use host::NamedHost;
 use known::{Found, Known, Wanted};
-use source::{Source, source};
+use source::{Source, looked_up, source};
 use term::{Destination, Place, Port};
 
 /// What names are looked up in.
@@ -39,13 +42,16 @@ pub struct Names<'a> {
 }
 
 /// Where do packets from a source to a destination go? Both are names or addresses.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PathQuestion {
     pub source: String,
     pub destination: String,
     pub interface: Option<String>,
     /// A process or a pod of this node sends them, also where the facts do not show that.
     pub on_node: bool,
+    /// The addresses of the source, where they were looked up already: the facts have no name of a pod without a Service.
+    #[serde(default)]
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The packets that a question is about.
@@ -127,7 +133,10 @@ impl PathQuestion {
 
     pub fn paths(&self, names: &Names<'_>) -> Result<Paths, String> {
         let known = Known::new(names);
-        let source = source(&known, &Place::parse(&self.source)?)?;
+        let source = match self.addresses.as_slice() {
+            [] => source(&known, &Place::parse(&self.source)?)?,
+            addresses => looked_up(&Place::parse(&self.source)?, addresses),
+        };
         let destination = Destination::parse(&self.destination)?;
         let targets = targets(&known, &destination, source.namespace.as_deref())?;
         let mut packets: Vec<NamedPacket> =

@@ -8,6 +8,7 @@ use portolan_plan::Plan;
 
 use super::known::{Found, Known, Wanted};
 use super::term::{Kind, Name, Place};
+use crate::printable::printable;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
@@ -39,6 +40,20 @@ pub(super) fn source(known: &Known<'_>, place: &Place) -> Result<Source, String>
         return Ok(outside(known.plan, &term.name));
     }
     host(&known.only(term, candidates, None)?)
+}
+
+/// A pod whose addresses are known from elsewhere.
+pub(super) fn looked_up(place: &Place, addresses: &[IpAddr]) -> Source {
+    let named = match place {
+        Place::Named(Name { kind: Kind::Pod, namespace: Some(namespace), name }) => Some((namespace, name)),
+        _ => None,
+    };
+    Source {
+        label: named.map(|(namespace, name)| printable(&format!("pod/{namespace}/{name}")).into_owned()),
+        namespace: named.map(|(namespace, _)| namespace.as_str().into()),
+        addresses: addresses.to_vec(),
+        is_here: false,
+    }
 }
 
 fn is_outside(term: &Name) -> bool {

@@ -8,8 +8,7 @@ use crate::world::{World, address, cluster, port};
 
 fn answer(world: &World, source: &str, destination: &str) -> PathAnswer {
     let plan = world.plan();
-    let question =
-        PathQuestion { source: source.into(), destination: destination.into(), interface: None, on_node: false };
+    let question = PathQuestion { source: source.into(), destination: destination.into(), ..PathQuestion::default() };
     let paths = question.paths(&Names { plan: &plan, domain: "cluster.local", node: &|_| Vec::new() }).unwrap();
     let met = modes::default().view(&ModeSettings::default(), None).trace_all(&plan, &paths.packets());
     let answer = PathAnswer::of(&plan, &paths, &met, "the objects");

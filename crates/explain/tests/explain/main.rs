@@ -3,6 +3,8 @@
 
 mod advice;
 mod answers;
+mod changes;
 mod connections;
+mod hosts;
 mod names;
 mod world;

@@ -6,8 +6,7 @@ use portolan_plan::Plan;
 use crate::world::{address, cluster};
 
 fn paths(plan: &Plan, source: &str, destination: &str) -> Result<Paths, String> {
-    let question =
-        PathQuestion { source: source.into(), destination: destination.into(), interface: None, on_node: false };
+    let question = PathQuestion { source: source.into(), destination: destination.into(), ..PathQuestion::default() };
     let node = |name: &str| if name == "node-c" { vec![address("192.168.50.3")] } else { Vec::new() };
     question.paths(&Names { plan, domain: "cluster.local.", node: &node })
 }
@@ -149,7 +148,7 @@ fn a_connection_has_two_ports() {
     let names = Names { plan: &plan, domain: "cluster.local", node: &node };
     let ask = |source: &str, destination: &str| {
         let (source, destination) = (source.into(), destination.into());
-        let question = PathQuestion { source, destination, interface: None, on_node: false };
+        let question = PathQuestion { source, destination, ..PathQuestion::default() };
         question.connection(&names).map(|(named, port)| format!("{port} {}", named.packet))
     };
     let expected = Ok("41882 10.244.2.2 -> 10.96.0.80:80/tcp".to_owned());

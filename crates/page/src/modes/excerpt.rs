@@ -33,26 +33,34 @@ pub(super) fn all(listing: &Listing, tags: &[Vec<String>], of_service: &[usize])
 pub(super) fn excerpt(listing: &Listing, tags: &[Vec<String>], of_service: &[usize]) -> Vec<ListedLine> {
     let own: BTreeSet<usize> = of_service.iter().copied().collect();
     let around: BTreeSet<usize> = own.iter().flat_map(|number| &listing.lines[*number].around).copied().collect();
-    let (mut shown, mut omitted) = (Vec::new(), 0);
+    let (mut shown, mut skipped) = (Vec::new(), Vec::new());
     for (number, line) in listing.lines.iter().enumerate() {
-        let kind = match (own.contains(&number), around.contains(&number)) {
+        let is_around = around.contains(&number) || line.closes.is_some_and(|opened| around.contains(&opened));
+        let kind = match (own.contains(&number), is_around) {
             (true, _) => "service",
             (false, true) => "context",
             (false, false) => {
-                omitted += usize::from(!line.text.trim().is_empty());
+                skipped.extend((!line.text.trim().is_empty()).then_some(&*line.text));
                 continue;
             }
         };
-        shown.extend(gap(std::mem::take(&mut omitted)));
+        shown.extend(gap(std::mem::take(&mut skipped)));
         shown.push(ListedLine { text: line.text.clone(), tags: tags[number].clone(), kind, count: None });
     }
-    shown.extend(gap(omitted));
+    shown.extend(gap(skipped));
     shown.truncate(MOST_LINES);
     shown
 }
 
-fn gap(count: usize) -> Option<ListedLine> {
-    let lines = if count == 1 { "1 line" } else { &format!("{count} lines") };
-    let text = format!("{lines} that do not depend on the Service");
-    (count > 0).then_some(ListedLine { text, tags: Vec::new(), kind: "omitted", count: Some(count) })
+/// A line in place of many; one or two are shown instead.
+const SMALL_GAP: usize = 2;
+
+fn gap(lines: Vec<&str>) -> Vec<ListedLine> {
+    let line = |text: String, kind, count| ListedLine { text, tags: Vec::new(), kind, count };
+    match lines.len() {
+        0..=SMALL_GAP => lines.into_iter().map(|text| line(text.to_owned(), "context", None)).collect(),
+        count => {
+            vec![line(format!("{count} lines that do not depend on the Service"), "omitted", Some(count))]
+        }
+    }
 }

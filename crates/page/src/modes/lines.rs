@@ -10,6 +10,8 @@ pub(super) struct Line {
     pub(super) text: String,
     /// The lines that open the blocks around it, the outermost first.
     pub(super) around: Vec<usize>,
+    /// The line that opens the block that it closes.
+    pub(super) closes: Option<usize>,
     /// The line and the blocks around it, without what depends on its neighbours.
     identity: String,
 }
@@ -20,18 +22,36 @@ impl Listing {
         let mut open: Vec<(usize, usize)> = Vec::new();
         for (number, text) in text.lines().enumerate() {
             let depth = depth(text);
+            let closed = open.iter().find(|(other, _)| *other == depth && text.trim() == "}");
+            let closes = closed.map(|(_, line)| *line);
             if !text.trim().is_empty() {
                 open.retain(|(other, _)| *other < depth);
             }
             let around: Vec<usize> = open.iter().map(|(_, line)| *line).collect();
             let blocks = around.iter().map(|line| bare(&lines[*line].text));
-            let identity = blocks.chain([bare(text)]).collect::<Vec<_>>().join("\n");
-            lines.push(Line { text: text.to_owned(), around, identity });
+            let own = closes.map_or_else(|| bare(text), |line| format!("end of {}", bare(&lines[line].text)));
+            let identity = blocks.chain([own]).collect::<Vec<_>>().join("\n");
+            lines.push(Line { text: text.to_owned(), around, closes, identity });
             if opens(text, depth) {
                 open.push((depth, number));
             }
         }
         Self { lines }
+    }
+
+    /// Those of some lines that contain a word.
+    pub(super) fn lines_with(&self, word: &str, among: &[usize]) -> Vec<usize> {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | ':');
+        let has_word = |text: &str| {
+            text.match_indices(word).any(|(start, _)| {
+                let is_within = text[..start].ends_with(is_part);
+                // A port may follow an address.
+                let rest = text[start + word.len()..].trim_start_matches(':');
+                let is_longer = rest.starts_with(is_part) && !text[start + word.len()..].starts_with(':');
+                !is_within && !is_longer
+            })
+        };
+        among.iter().copied().filter(|number| has_word(&self.lines[*number].text)).collect()
     }
 
     /// The lines that the other listing does not have as often.

@@ -23,7 +23,7 @@ use crate::known::Known;
 use crate::picture::ServiceAnswer;
 use excerpt::{ListedLine, all, excerpt};
 use lines::Listing;
-use variants::variants;
+use variants::{Variant, variants};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ModesAnswer {
@@ -60,17 +60,20 @@ impl Known<'_> {
         let mut without = alone.clone();
         without.services.clear();
         let (listing, base) = (rendered(&*view, &alone), rendered(&*view, &without));
-        let mut tags = vec![Vec::new(); listing.lines.len()];
-        for (id, variant) in variants(&alone, picture) {
-            for line in listing.lines_that_differ(&rendered(&*view, &variant)) {
-                tags[line].push(id.clone());
-            }
-        }
         let of_service = listing.lines_that_differ(&base);
+        let mut tags = vec![Vec::new(); listing.lines.len()];
+        for Variant { id, plans, word } in variants(&alone, picture) {
+            let differing = plans.iter().map(|plan| listing.lines_that_differ(&rendered(&*view, plan)));
+            let mut lines = differing.into_iter().find(|lines| !lines.is_empty()).unwrap_or_default();
+            lines.extend(word.iter().flat_map(|word| listing.lines_with(word, &of_service)));
+            lines.sort_unstable();
+            lines.dedup();
+            lines.into_iter().for_each(|line| tags[line].push(id.clone()));
+        }
         ModeListing {
             mode: mode.name(),
             is_active: mode == self.mode,
-            tool: listing.lines.first().and_then(|line| line.text.strip_prefix("# ")).map(str::to_owned),
+            tool: mode.tool().or_else(|| listing.lines.first()?.text.strip_prefix("# ")).map(str::to_owned),
             missing: mode.missing(),
             lines: if full { all(&listing, &tags, &of_service) } else { excerpt(&listing, &tags, &of_service) },
         }

@@ -7,12 +7,27 @@ use portolan_model::Family;
 use portolan_plan::{Endpoint, FrontendAddress, Plan, Pool, Reason, Refusal, Route, Routes, ServicePlan, Verdict};
 
 use crate::picture::ServiceAnswer;
+use crate::picture::parts::{FrontendAnswer, PoolAnswer, PortAnswer};
 
 /// Of one Service: each is rendered in each mode.
 const MOST_VARIANTS: usize = 96;
 
-/// For each part of the picture, the plan in which it is different.
-pub(super) fn variants(plan: &Plan, picture: &ServiceAnswer) -> Vec<(String, Plan)> {
+/// A part of the picture, and plans in which it is different.
+pub(super) struct Variant {
+    pub(super) id: String,
+    /// The first of them that changes a line shows which lines are those of the part.
+    pub(super) plans: Vec<Plan>,
+    /// Lines with this word are the part's, too.
+    pub(super) word: Option<String>,
+}
+
+impl Variant {
+    fn new(id: &str, plans: Vec<Plan>) -> Self {
+        Self { id: id.to_owned(), plans, word: None }
+    }
+}
+
+pub(super) fn variants(plan: &Plan, picture: &ServiceAnswer) -> Vec<Variant> {
     let mut variants = Vec::new();
     for port in plan.services.values() {
         let own = own_id(port, picture);
@@ -28,9 +43,8 @@ pub(super) fn variants(plan: &Plan, picture: &ServiceAnswer) -> Vec<(String, Pla
 fn own_id(port: &ServicePlan, picture: &ServiceAnswer) -> String {
     let family = if port.key.family == Family::V4 { "IPv4" } else { "IPv6" };
     let name = &port.key.name;
-    let is_own = |it: &&crate::picture::parts::PortAnswer| {
-        *it.name == *name.port && it.protocol == name.protocol.to_string() && it.family == family
-    };
+    let is_own =
+        |it: &&PortAnswer| *it.name == *name.port && it.protocol == name.protocol.to_string() && it.family == family;
     picture.ports.iter().find(is_own).map_or(String::new(), |it| it.id.clone())
 }
 
@@ -40,18 +54,21 @@ fn with(plan: &Plan, port: ServicePlan) -> Plan {
     plan
 }
 
-fn frontends(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<(String, Plan)>) {
+fn frontends(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<Variant>) {
     for (index, frontend) in port.frontends.iter().enumerate() {
         let address = frontend.address.to_string();
-        let is_meant = |it: &&crate::picture::parts::FrontendAnswer| it.port == own && it.address == address;
+        let is_meant = |it: &&FrontendAnswer| it.port == own && it.address == address;
         let Some(shown) = picture.frontends.iter().find(is_meant) else { continue };
         let mut moved = port.clone();
         moved.frontends[index].address = elsewhere(frontend.address);
-        out.push((shown.id.clone(), with(plan, moved)));
+        out.push(Variant::new(&shown.id, vec![with(plan, moved)]));
+        let mut refusing = port.clone();
+        refusing.frontends[index].routes = Routes::same(other_refusal(frontend.routes.pod));
+        let refusing = with(plan, refusing);
         for route in picture.routes.iter().filter(|route| route.frontend == shown.id) {
             let mut turned = port.clone();
             turn(&mut turned.frontends[index].routes, route.origin);
-            out.push((route.id.clone(), with(plan, turned)));
+            out.push(Variant::new(&route.id, vec![with(plan, turned), refusing.clone()]));
         }
     }
 }
@@ -79,38 +96,51 @@ fn turn(routes: &mut Routes, origin: &str) {
     };
     *route = match route.verdict {
         Verdict::Forward(_) => Route { masquerade: !route.masquerade, ..*route },
-        Verdict::Refuse(Refusal::Drop(_)) => Route::new(Verdict::Refuse(Refusal::Reject(Reason::NoEndpoints)), false),
-        Verdict::Refuse(_) => Route::new(Verdict::Refuse(Refusal::Drop(Reason::NoLocalEndpoints)), false),
+        Verdict::Refuse(_) => other_refusal(*route),
     };
 }
 
-fn pools(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<(String, Plan)>) {
+fn other_refusal(route: Route) -> Route {
+    let refusal = match route.verdict {
+        Verdict::Refuse(Refusal::Reject(_)) => Refusal::Drop(Reason::NoLocalEndpoints),
+        _ => Refusal::Reject(Reason::NoEndpoints),
+    };
+    Route::new(Verdict::Refuse(refusal), false)
+}
+
+/// With one endpoint more; where that changes no line, the lines of a pool are those of its endpoints.
+fn pools(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<Variant>) {
     for pool in [Pool::Cluster, Pool::Local] {
-        let is_meant = |it: &&crate::picture::parts::PoolAnswer| it.port == own && it.kind == pool.to_string();
+        let is_meant = |it: &&PoolAnswer| it.port == own && it.kind == pool.to_string();
         let (Some(shown), Some(first)) = (picture.pools.iter().find(is_meant), port.pool(pool).first()) else {
             continue;
         };
-        let more: Box<[Endpoint]> = port.pool(pool).iter().chain([first]).copied().collect();
-        let mut larger = port.clone();
-        match pool {
-            Pool::Cluster => larger.cluster = more,
-            Pool::Local => larger.local = more,
-        }
-        out.push((shown.id.clone(), with(plan, larger)));
+        let more = Endpoint { address: other_address(first.address), ..*first };
+        let larger = port.pool(pool).iter().copied().chain([more]).collect();
+        let plans = [larger, Box::default()].map(|slots| with(plan, with_pool(port, pool, slots)));
+        out.push(Variant::new(&shown.id, plans.into()));
     }
 }
 
-fn endpoints(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<(String, Plan)>) {
+fn with_pool(port: &ServicePlan, pool: Pool, slots: Box<[Endpoint]>) -> ServicePlan {
+    match pool {
+        Pool::Cluster => ServicePlan { cluster: slots, ..port.clone() },
+        Pool::Local => ServicePlan { local: slots, ..port.clone() },
+    }
+}
+
+/// With another port: another address would change the order of endpoints, and so the lines of others.
+fn endpoints(plan: &Plan, port: &ServicePlan, picture: &ServiceAnswer, own: &str, out: &mut Vec<Variant>) {
     for shown in picture.endpoints.iter().filter(|it| it.port == own) {
         let mut moved = port.clone();
         let lists = [&mut moved.cluster, &mut moved.local, &mut moved.draining, &mut moved.quarantined];
         let slots = lists.into_iter().flat_map(|list| list.iter_mut());
-        let mut is_there = false;
+        let mut address = None;
         for slot in slots.filter(|slot| slot.socket().to_string() == shown.address) {
-            (slot.address, is_there) = (other_address(slot.address), true);
+            (slot.port, address) = (slot.port.wrapping_add(1).max(1), Some(slot.address.to_string()));
         }
-        if is_there {
-            out.push((shown.id.clone(), with(plan, moved)));
+        if address.is_some() {
+            out.push(Variant { word: address, ..Variant::new(&shown.id, vec![with(plan, moved)]) });
         }
     }
 }

@@ -99,7 +99,7 @@ fn rows_are_short() {
     let rows = serde_json::to_value(world.known().rows()).unwrap();
     assert_eq!(
         rows["services"][0],
-        serde_json::json!(["default/api", "ClusterIP", "10.96.0.11", "443/TCP", 0, 0, "no-endpoints", ""])
+        serde_json::json!(["default/api", "ClusterIP", "10.96.0.11", "443/tcp", 0, 0, "no-endpoints", ""])
     );
     assert_eq!(rows["services"][1][0], "default/web");
     assert_eq!((&rows["services"][1][4], &rows["services"][1][5]), (&2.into(), &3.into()));

@@ -15,6 +15,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<u8> {
         destination: flags.destination.clone(),
         interface: flags.interface.clone(),
         on_node: flags.on_node,
+        addresses: flags.source_addresses.clone(),
     };
     if flags.connection {
         return connection(flags, question);

@@ -1,12 +1,16 @@
 //! Commands that query and print.
 
+mod attached;
 mod changes;
 mod cleanup;
 mod connections;
 mod environment;
 mod explain;
+mod manual;
 mod page;
 mod shadow;
+mod standard_input;
+mod top;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -26,14 +30,18 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub(crate) use attached::end_with_connection;
 pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
 pub use explain::explain;
+pub use manual::{completions, man};
 pub use page::page;
 pub use shadow::shadow;
 pub(crate) use shadow::show_comparison;
+use standard_input::StandardInput;
+pub use top::top;
 
 /// Where offline answers come from.
 const OFFLINE: &str = "the objects that would be programmed";
@@ -69,7 +77,7 @@ fn plan_of(settings: &QuestionSettings, paths: &[PathBuf]) -> anyhow::Result<Pla
 }
 
 /// Colour is for terminals only.
-fn style() -> Style {
+pub(crate) fn style() -> Style {
     Style { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
 }
 
@@ -82,7 +90,7 @@ fn show<T: Serialize>(flags: &OutputFlags, answer: &T, text: impl FnOnce(&T, Sty
 }
 
 /// A closed pipe, as `head` leaves it, is no error. Returns whether there is a reader.
-fn write_out(text: &str) -> anyhow::Result<bool> {
+pub(crate) fn write_out(text: &str) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
@@ -160,7 +168,8 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
     let paths = &settings.manifests.manifests;
     require_manifests(paths)?;
     let answer = if flags.from.is_empty() {
-        let manifests = paths.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        let input = StandardInput::copied(paths, &control.control_socket)?;
+        let manifests = input.manifests(paths)?;
         match query(&control.control_socket, &Question::Difference { manifests })? {
             Answer::Difference(answer) => answer,
             other => return unexpected(&other),
@@ -175,5 +184,9 @@ pub fn diff(flags: &DiffFlags) -> anyhow::Result<u8> {
 }
 
 fn unexpected(answer: &Answer) -> anyhow::Result<u8> {
-    bail!("unexpected answer from the daemon ({answer:?}): is it of another version?")
+    bail!("{}", another_version(answer))
+}
+
+fn another_version(answer: &Answer) -> String {
+    format!("unexpected answer from the daemon ({answer:?}): is it of another version?")
 }

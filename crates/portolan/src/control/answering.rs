@@ -8,6 +8,7 @@ use portolan_dataplane::Listeners;
 use portolan_dataplane::connections::{Load, OpenConnections, Wanted};
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
+use portolan_explain::top::TopQuestion;
 use portolan_explain::{
     ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, Names, PathAnswer, PathQuestion, VerifyAnswer,
     connection_answer, connections_answer, difference, explain_packet, load_answer, services, verify_answer,
@@ -85,6 +86,12 @@ impl Current {
     }
 }
 
+fn top(question: &TopQuestion, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    let answer = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.top.clone();
+    let answer = answer.context("nothing is counted here")?;
+    Ok(Answer::Top(answer(question)?))
+}
+
 /// Also before the first sync, whose failures are changes.
 fn changes(published: &Mutex<Published>, after: u64, most: usize) -> anyhow::Result<ChangesAnswer> {
     let history = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.history.clone();
@@ -93,17 +100,18 @@ fn changes(published: &Mutex<Published>, after: u64, most: usize) -> anyhow::Res
 }
 
 pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
-    if let Question::Changes { after, most } = question {
-        return Ok(Answer::Changes(changes(published, *after, *most)?));
-    }
-    if let Question::Page(question) = question {
-        return Ok(Answer::Page(page::answer(question, published)));
+    // These need no view of the kernel's rules.
+    match question {
+        Question::Changes { after, most } => return Ok(Answer::Changes(changes(published, *after, *most)?)),
+        Question::Top(question) => return top(question, published),
+        Question::Page(question) => return Ok(Answer::Page(page::answer(question, published))),
+        _ => {}
     }
     let current = Current::of(published)?;
     let Current { plan, settings, view, .. } = &current;
     Ok(match question {
         Question::Replace | Question::ReplaceAndConfirm => bail!("a replacement is answered with sockets"),
-        Question::Changes { .. } | Question::Page(_) => bail!("this is answered without a plan"),
+        Question::Changes { .. } | Question::Page(_) | Question::Top(_) => bail!("this is answered without a plan"),
         Question::Services => Answer::Services(services(plan)),
         Question::Load => Answer::Load(load_answer(plan, &Load::read(&mut Conntrack::open()?, plan)?)),
         Question::Environment { namespace, links } => Answer::Environment(variables(plan.facts(), namespace, *links)),
@@ -122,7 +130,9 @@ pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyho
                 State::ReadWrite(directory) => State::ReadOnly(directory),
                 other => other,
             };
-            let options = Options { paths: manifests.clone(), state, ..options };
+            // Those that the API server has, in a cluster.
+            let service_ranges = plan.facts().service_ranges.to_vec();
+            let options = Options { paths: manifests.clone(), state, service_ranges, ..options };
             let other = load(options, &settings.traffic.plan, settings.bind_address)?;
             Answer::Difference(difference(plan, &other, &view.difference(plan, &other)))
         }

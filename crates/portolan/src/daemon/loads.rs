@@ -12,25 +12,47 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(10);
 /// Counting takes at most this part of a processor.
 const PART: u32 = 50;
 
-#[derive(Default)]
 pub(super) struct Loads {
+    /// The time until the next count, by how long the last one took.
+    pause: fn(Duration) -> Duration,
     conntrack: Option<Conntrack>,
     load: Load,
     /// When the load is counted again.
     again: Option<Instant>,
 }
 
+impl Default for Loads {
+    fn default() -> Self {
+        Self::paced(|took| AT_MOST_EVERY.max(took * PART))
+    }
+}
+
 impl Loads {
-    /// Service ports without a connection are left out.
-    pub(super) fn read(&mut self, plan: &Plan) -> Vec<PortLoad> {
+    pub(super) fn paced(pause: fn(Duration) -> Duration) -> Self {
+        Self { pause, conntrack: None, load: Load::default(), again: None }
+    }
+
+    /// The last count.
+    pub(super) fn last(&self) -> &Load {
+        &self.load
+    }
+
+    /// Counts again if that is due.
+    pub(super) fn load(&mut self, plan: &Plan) -> &Load {
         let begin = Instant::now();
         if self.again.is_none_or(|again| again <= begin) {
             if let Err(error) = self.count(plan) {
-                tracing::warn!("counting open connections: {error}; /metrics shows the previous values");
+                tracing::warn!("counting open connections: {error}; the previous values are shown");
             }
-            self.again = Some(begin + AT_MOST_EVERY.max(begin.elapsed() * PART));
+            self.again = Some(begin + (self.pause)(begin.elapsed()));
         }
-        let ports = plan.services.values().map(|service| (service, self.load.of(service)));
+        &self.load
+    }
+
+    /// Service ports without a connection are left out.
+    pub(super) fn read(&mut self, plan: &Plan) -> Vec<PortLoad> {
+        let load = self.load(plan);
+        let ports = plan.services.values().map(|service| (service, load.of(service)));
         let busy = ports.filter(|(_, load)| load.endpoints.values().any(|open| *open > 0));
         busy.map(|(service, load)| PortLoad {
             port: service.key.clone(),

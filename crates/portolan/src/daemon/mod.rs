@@ -17,6 +17,7 @@ pub(crate) mod runtime;
 mod schedule;
 mod shadow;
 mod starting;
+mod top;
 pub(crate) mod traffic;
 
 use std::net::IpAddr;
@@ -53,6 +54,7 @@ use leaving::Ending;
 use observers::Observers;
 use recorder::Recorder;
 use schedule::{Periods, Schedule, Urgency};
+use top::Top;
 
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
@@ -149,14 +151,20 @@ impl Daemon {
             live: Arc::new(Live::new(events.clone())),
             watches: facts.watch_states(),
             health: None,
+            top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
-        let (reclaimed, live) = (read_traffic.clone(), published.lock().expect("it was just made").live.clone());
-        let rest = move || {
-            live.rest();
-            reclaimed()
+        let top = Top::new(published.clone(), events.clone());
+        let live = {
+            let mut published = published.lock().expect("no other thread has it yet");
+            published.top = Some(top.answerer());
+            published.live.clone()
         };
-        traffic::reclaim(Arc::new(rest), traffic::RECLAIM_EVERY)?;
+        let rest = move || {
+            top.rest();
+            live.rest();
+        };
+        traffic::reclaim(read_traffic.clone(), rest, traffic::RECLAIM_EVERY)?;
         let ask = page::of_daemon(published.clone());
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
         published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());

@@ -56,11 +56,12 @@ pub(crate) fn read_with<T>(
 pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(300);
 
 /// Reads the counters now and then, which deletes those that are not needed any more. Otherwise only a scrape would, and
-/// without one the kernel's sets would fill up with pairs of earlier endpoints.
-pub(crate) fn reclaim(read: ReadTraffic, every: Duration) -> anyhow::Result<()> {
+/// without one the kernel's sets would fill up with pairs of earlier endpoints. Then `rest` frees what else is unused.
+pub(crate) fn reclaim(read: ReadTraffic, rest: impl Fn() + Send + 'static, every: Duration) -> anyhow::Result<()> {
     let run = move || {
         loop {
             thread::sleep(every);
+            rest();
             if let Err(error) = read() {
                 tracing::debug!("reclaiming counters: {error:#}; retrying in {every:?}");
             }
@@ -72,7 +73,7 @@ pub(crate) fn reclaim(read: ReadTraffic, every: Duration) -> anyhow::Result<()> 
 
 /// Waits for the run loop: a counter that is read again after its deletion was requested would count twice. A run loop
 /// that has ended does not answer, and then no thread reads counters either.
-fn forget(events: &SyncSender<Event>, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
+pub(super) fn forget(events: &SyncSender<Event>, pairs: &[(Pair, Usage)]) -> Result<(), Error> {
     let (done, answer) = sync_channel(1);
     let sent = events.send(Event::Forget(Forget { pairs: pairs.to_vec(), done }));
     sent.ok().and_then(|()| answer.recv().ok()).unwrap_or(Ok(()))
@@ -128,7 +129,7 @@ mod tests {
             _ = sender.send(());
             Err(anyhow!("nothing is programmed yet"))
         });
-        reclaim(read, Duration::from_millis(1)).unwrap();
+        reclaim(read, || (), Duration::from_millis(1)).unwrap();
         for _ in 0..3 {
             reads.recv_timeout(Duration::from_secs(20)).unwrap();
         }

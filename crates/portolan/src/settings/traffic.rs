@@ -72,6 +72,22 @@ impl TrafficSettings {
         bail!("mode {} is configured, --strict-mode allows no other, and {missing}", configured.name())
     }
 
+    /// An error if the configured mode is for nodes with another operating system, as in kube-proxy.
+    pub(super) fn refuse_other_system(&self) -> anyhow::Result<()> {
+        let Some(mode) = modes::named(self.configured_mode.name()) else { return Ok(()) };
+        if mode.system() == std::env::consts::OS {
+            return Ok(());
+        }
+        let of_here: Vec<&str> = modes::of_this_system().map(|mode| mode.name()).collect();
+        bail!(
+            "mode {} is for {} nodes only, and this is {}: set mode to one of {}, or to nothing",
+            mode.name(),
+            mode.system(),
+            std::env::consts::OS,
+            of_here.join(", ")
+        )
+    }
+
     pub(crate) fn use_mode(&mut self, mode: &'static dyn Mode) {
         self.mode = mode;
         self.plan.limits = mode.limits_with(&self.mode_settings);
@@ -204,6 +220,17 @@ mod tests {
                 let (mode, notice) = chosen(configured, purpose);
                 assert_eq!(notice.is_some(), mode.name() != configured.name(), "{configured:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_mode_of_another_system_is_refused() {
+        for mode in modes::ALL {
+            let configured_mode = ConfiguredMode::parse(mode.name()).expect("every mode can be configured");
+            let (mode_settings, plan) = (ModeSettings::default(), PlanConfig::default());
+            let settings = TrafficSettings { plan, configured_mode, mode: modes::default(), mode_settings };
+            let refusal = settings.refuse_other_system().err().map(|error| error.to_string());
+            assert_eq!(refusal.is_some(), mode.system() != std::env::consts::OS, "{refusal:?}");
         }
     }
 

@@ -56,7 +56,7 @@ fn hooks_work_while_no_daemon_runs_and_a_restart_writes_nothing() {
     assert!(is_hooked(&node));
     assert_eq!(node.answers("pod-a3", WEB), ["pod-a1", "pod-b1"]);
     node.start_with(&FLAGS);
-    assert!(node.log().contains("ready: 1 Service ports, 0 objects written"), "{}", node.log());
+    until("nothing is written", || node.log().contains("ready: 1 Service ports, 0 objects written"));
     assert!(is_hooked(&node));
 }
 
@@ -324,9 +324,17 @@ fn where_nothing_can_be_pinned_the_rules_serve_alone() {
 #[test]
 fn a_strict_mode_is_that_mode_or_none() {
     let node = node_with_service();
-    let mut refused = node.spawn(&["--proxy-mode=kernelspace", "--strict-mode"]);
+    let mut refused = node.spawn_without("-bpf,-sys_admin", &["--proxy-mode=ebpf", "--strict-mode"]);
     assert_eq!(refused.wait().unwrap().code(), Some(1));
-    assert!(node.log().contains("mode kernelspace is configured, --strict-mode allows no other"), "{}", node.log());
+    assert!(node.log().contains("mode ebpf is configured, --strict-mode allows no other"), "{}", node.log());
+}
+
+#[test]
+fn a_mode_of_windows_nodes_is_refused_as_kube_proxy_refuses_it() {
+    let node = node_with_service();
+    let mut refused = node.spawn(&["--proxy-mode=kernelspace"]);
+    assert_eq!(refused.wait().unwrap().code(), Some(1));
+    assert!(node.log().contains("mode kernelspace is for windows nodes only, and this is linux"), "{}", node.log());
 }
 
 /// As the pods of `deploy/` have it.

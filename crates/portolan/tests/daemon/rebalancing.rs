@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::LazyLock;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::mode::Mode;
@@ -63,43 +64,75 @@ impl Client {
     }
 }
 
-fn spread(clients: &[Client]) -> BTreeMap<&str, usize> {
-    let mut spread = BTreeMap::new();
-    clients.iter().for_each(|client| *spread.entry(&*client.pod).or_default() += 1);
+/// Clients that send requests all the time, whatever the test waits for meanwhile: one that is silent for longer than the
+/// annotation says is idle.
+struct Busy {
+    is_over: Arc<AtomicBool>,
+    at_work: JoinHandle<usize>,
+    pods: Vec<String>,
+}
+
+impl Busy {
+    fn start(mut clients: Vec<Client>) -> Self {
+        let (is_over, pods) = (Arc::new(AtomicBool::new(false)), clients.iter().map(|it| it.pod.clone()).collect());
+        let until = is_over.clone();
+        let work = move || {
+            let mut lost = 0;
+            while !until.load(Ordering::Relaxed) {
+                lost += clients.iter_mut().map(|client| usize::from(!client.request())).sum::<usize>();
+                thread::park_timeout(REQUEST_EVERY);
+            }
+            lost
+        };
+        Self { is_over, at_work: thread::spawn(work), pods }
+    }
+
+    /// The number of requests that were lost. A connection that is reset loses one.
+    fn stop(self) -> usize {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.at_work.join().unwrap()
+    }
+}
+
+/// Connections by pod.
+type Spread = BTreeMap<String, usize>;
+
+/// A busy connection stays where it is.
+fn spread(busy: &Busy, idle: &[Client]) -> Spread {
+    let mut spread = Spread::new();
+    let pods = busy.pods.iter().chain(idle.iter().map(|client| &client.pod));
+    pods.for_each(|pod| *spread.entry(pod.clone()).or_default() += 1);
     spread
 }
 
-fn imbalance(clients: &[Client]) -> f64 {
-    let most = spread(clients).into_values().max().unwrap_or(0);
-    most as f64 / (clients.len() as f64 / PODS.len() as f64)
+fn imbalance(spread: &Spread) -> f64 {
+    let most = spread.values().max().copied().unwrap_or(0);
+    most as f64 / (*CONNECTIONS as f64 / PODS.len() as f64)
 }
 
-/// Requests of busy clients until the loads are even, or the time is over. Returns the failed ones.
-fn use_until_even(clients: &mut [Client], time: Duration) -> usize {
-    let (begin, mut lost) = (Instant::now(), 0);
-    while begin.elapsed() < time && imbalance(clients) > 1.3 {
-        let (busy, idle) = clients.split_at_mut(BUSY);
-        lost += busy.iter_mut().map(|client| usize::from(!client.request())).sum::<usize>();
+/// Idle clients connect again when they are reset, until the loads are even or the time is over.
+fn look_until_even(busy: &Busy, idle: &mut [Client], time: Duration) {
+    let begin = Instant::now();
+    while begin.elapsed() < time && imbalance(&spread(busy, idle)) > 1.3 {
         idle.iter_mut().for_each(Client::look);
         thread::park_timeout(REQUEST_EVERY);
     }
-    lost
 }
 
 /// The numbers of the daemon are those of the clients, except for connections that were reset a moment ago.
-fn assert_shown(node: &Node, clients: &[Client]) {
+fn assert_shown(node: &Node, spread: &Spread) {
     let load = node.query(&["services", "--load", "--output", "json"]);
     let load: serde_json::Value = serde_json::from_slice(&load.stdout).unwrap();
     let row = &load["services"][0];
     let open = row["open"].as_u64().unwrap() as usize;
-    assert!(clients.len() - open <= clients.len() / 5, "{load}");
-    assert!((row["imbalance"].as_f64().unwrap() - imbalance(clients)).abs() < 0.2, "{load}");
+    assert!(*CONNECTIONS - open <= *CONNECTIONS / 5, "{load}");
+    assert!((row["imbalance"].as_f64().unwrap() - imbalance(spread)).abs() < 0.2, "{load}");
     let metrics = node.get("127.0.0.1:10249", "/metrics");
     let value = |name: &str| {
         let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}"));
         line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()
     };
-    assert!((value("portolan_service_imbalance_ratio{") - imbalance(clients)).abs() < 0.2);
+    assert!((value("portolan_service_imbalance_ratio{") - imbalance(spread)).abs() < 0.2);
     assert_eq!(metrics.matches("\nportolan_endpoint_open_connections{").count(), PODS.len());
 }
 
@@ -115,23 +148,18 @@ fn scale(mode: &dyn Mode, annotation: &str, time: Duration) -> (f64, usize, usiz
     // Few ports, so that new connections have those of connections that were just reset.
     let ports = format!("net.ipv4.ip_local_port_range=40000 {}", 40_000 + *CONNECTIONS * 11 / 10);
     node.lab.host("client").command(&["sysctl", "-w", &ports]).unwrap();
-    let mut clients: Vec<Client> = node.lab.host("client").run(|| (0..*CONNECTIONS).map(|_| Client::open()).collect());
-    println!("{} mode, {annotation}\n  before: {:?}", mode.name(), spread(&clients));
+    let mut idle: Vec<Client> = node.lab.host("client").run(|| (0..*CONNECTIONS).map(|_| Client::open()).collect());
+    let busy = Busy::start(idle.drain(..BUSY).collect());
+    println!("{} mode, {annotation}\n  before: {:?}", mode.name(), spread(&busy, &idle));
     node.write("web.yaml", &with(&PODS));
     node.settle();
     let begin = Instant::now();
-    let lost = node.lab.host("client").run(|| use_until_even(&mut clients, time));
-    let resets: usize = clients.iter().map(|client| client.resets).sum();
-    println!(
-        "  after {:.0?}: {:?}, {resets} idle connections reset, {lost} requests lost",
-        begin.elapsed(),
-        spread(&clients)
-    );
-    let load = node.query(&["services", "--load"]);
-    println!("{}", String::from_utf8_lossy(&load.stdout));
-    assert_shown(&node, &clients);
-    assert!(clients[..BUSY].iter().all(|client| client.resets == 0), "a busy connection stays");
-    (imbalance(&clients), lost, resets)
+    node.lab.host("client").run(|| look_until_even(&busy, &mut idle, time));
+    let (resets, spread) = (idle.iter().map(|client| client.resets).sum(), spread(&busy, &idle));
+    println!("  after {:.0?}: {spread:?}, {resets} idle connections reset", begin.elapsed());
+    println!("{}", String::from_utf8_lossy(&node.query(&["services", "--load"]).stdout));
+    assert_shown(&node, &spread);
+    (imbalance(&spread), busy.stop(), resets)
 }
 
 /// Modes that leave all of it to the kernel's translation are alike.

@@ -1,5 +1,7 @@
 //! A mode of the registry under test.
 
+use std::net::IpAddr;
+
 use portolan_dataplane::mode::{ActiveMode, Mode, ModeView, Synchronize};
 use portolan_dataplane::tables::{VARIANT_OPTION, Variant};
 use portolan_dataplane::{ModeSettings, OptionValue, Options, modes};
@@ -112,6 +114,7 @@ impl Tested {
         let limits = self.mode.limits();
         match is_written {
             false if limits.relayed => with_masquerade(line, true),
+            false if limits.load_balancers.is_some() => balanced(line),
             false if limits.at_connect && is_hooked(&line) => with_masquerade(line, false),
             _ => line,
         }
@@ -121,6 +124,24 @@ impl Tested {
 /// Whether hooks at connect(2) see the packet's socket.
 fn is_hooked(line: &PacketLine) -> bool {
     line.source.is_on_node() && line.protocol != Protocol::Sctp
+}
+
+/// A load balancer refuses nothing, and one without direct return rewrites the source of all that is sent to a ClusterIP. Source
+/// ranges are written with the line.
+fn balanced(line: PacketLine) -> PacketLine {
+    match &line.expected {
+        Expected::Reject(_) => PacketLine { expected: Expected::Pass, ..line },
+        Expected::Drop(reason) if reason != "source-not-allowed" => PacketLine { expected: Expected::Pass, ..line },
+        _ if is_of_service_range(&line) => with_masquerade(line, true),
+        _ => line,
+    }
+}
+
+fn is_of_service_range(line: &PacketLine) -> bool {
+    match line.destination.ip() {
+        IpAddr::V4(address) => address.octets()[..2] == [10, 96],
+        IpAddr::V6(address) => address.segments()[..3] == [0xfd00, 0x10, 0x96],
+    }
 }
 
 /// An endpoint sees the node as the source of a relayed connection, and the client itself where a hook has translated the

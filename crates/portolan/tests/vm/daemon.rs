@@ -23,10 +23,14 @@ const PER_SECOND: u32 = 20;
 /// Far above what a repair takes, also under emulation, and far below the sync period.
 const NOTICED_WITHIN: Duration = Duration::from_secs(60);
 
+fn of_this_system() -> impl Iterator<Item = &'static dyn Mode> {
+    modes::ALL.iter().copied().filter(|mode| mode.system() == std::env::consts::OS)
+}
+
 /// From each other mode to one that needs the VM, and back. Changes among the others run on the host.
 fn changes() -> Vec<&'static dyn Mode> {
     let (of_vm, of_host): (Vec<&dyn Mode>, Vec<&dyn Mode>) =
-        modes::ALL.iter().copied().partition(|mode| !mode.kernel_modules().is_empty());
+        of_this_system().partition(|mode| !mode.kernel_modules().is_empty());
     of_vm.iter().flat_map(|vm| of_host.iter().flat_map(move |host| [*host, *vm])).chain([of_host[0]]).collect()
 }
 

@@ -17,7 +17,7 @@ fn modes_of_the_vm() -> impl Iterator<Item = Tested> {
 #[test]
 fn the_vm_runs_every_mode() {
     let lab = lab();
-    for mode in modes::ALL {
+    for mode in modes::ALL.iter().filter(|mode| mode.system() == std::env::consts::OS) {
         let missing = lab.host(topology::NODE).run(|| mode.missing());
         assert_eq!(missing, None, "{} mode", mode.name());
     }

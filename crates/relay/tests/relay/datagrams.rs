@@ -53,8 +53,9 @@ fn a_large_datagram_stays_whole() {
 }
 
 #[test]
-fn an_association_ends_when_nobody_speaks() {
-    let relay = Relay::start(Limits { udp_idle: Duration::from_millis(20), ..limits() }).unwrap();
+fn an_idle_association_ends() {
+    // Long enough for an answer on a busy machine: an answer that arrives after the end of its association is lost.
+    let relay = Relay::start(Limits { udp_idle: Duration::from_secs(2), ..limits() }).unwrap();
     let client = udp_client(LOCAL, dns(&relay, to(&[named_udp(b'a', LOCAL), named_udp(b'b', LOCAL)])));
     assert_eq!(ask(&client, "question"), "aquestion");
     until("the association has ended", || relay.active() == 0);

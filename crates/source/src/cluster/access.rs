@@ -45,6 +45,11 @@ impl Access {
         Self { credentials, throttle, keepalive, answer, current: Mutex::new(None) }
     }
 
+    /// How long an answer may take.
+    pub(super) fn limit(&self) -> Duration {
+        self.answer
+    }
+
     /// Sends a request when its turn has come, and waits for the beginning of the answer.
     pub(super) async fn send(&self, request: Request) -> Result<Response<Body>, String> {
         self.throttle.take().await;

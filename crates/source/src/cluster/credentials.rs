@@ -12,7 +12,8 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::error::AccessError;
-use super::kubeconfig::{self, Cluster, Selected, User};
+use super::kubeconfig::{Cluster, User};
+use super::selected::{self, Choice, Selected};
 use super::{exec, headers, tls};
 
 /// Where a pod finds its service account.
@@ -20,7 +21,9 @@ pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/service
 
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
-    pub(super) kubeconfig: Option<PathBuf>,
+    /// Several count as one; none is no kubeconfig.
+    pub(super) kubeconfig: Vec<PathBuf>,
+    pub(super) choice: Choice,
     pub(super) master: Option<String>,
     /// Only used when neither of the others is given.
     pub(super) in_cluster: InCluster,
@@ -84,10 +87,10 @@ impl Credentials {
 
     /// The cluster and the user, without the files that they name.
     pub(super) fn selected(&self) -> Result<Selected, AccessError> {
-        let mut selected = match (&self.kubeconfig, &self.master) {
-            (Some(path), _) => kubeconfig::read(path)?,
-            (None, Some(_)) => Selected { place: "--master".to_owned(), ..Selected::default() },
-            (None, None) => self.in_cluster.selected()?,
+        let mut selected = match (self.kubeconfig.as_slice(), &self.master) {
+            ([], Some(_)) => Selected { place: "--master".to_owned(), ..Selected::default() },
+            ([], None) => self.in_cluster.selected()?,
+            (paths, _) => selected::read(paths, &self.choice)?,
         };
         if let Some(master) = &self.master {
             selected.cluster.server = Some(master.clone());

@@ -13,6 +13,7 @@ use super::options::{ContentType, Names};
 use super::pace::Throttle;
 use super::request::Requests;
 use super::resource::Resource;
+use super::selected::{self, Choice};
 use super::shared::Shared;
 use super::tuning::Tuning;
 use super::watcher::Watcher;
@@ -45,13 +46,22 @@ fn list(resource: Resource, encoding: Encoding, body: &[u8]) {
 pub(super) fn shared() -> Arc<Shared> {
     let in_cluster = InCluster { host: None, port: None, service_account: "/nonexistent".into() };
     let tuning = Tuning { in_cluster: in_cluster.clone(), ..Tuning::default() };
-    let credentials =
-        Credentials { kubeconfig: None, master: None, in_cluster, plugin_timeout: Duration::from_secs(1) };
+    let credentials = Credentials {
+        kubeconfig: Vec::new(),
+        choice: Choice::default(),
+        master: None,
+        in_cluster,
+        plugin_timeout: Duration::from_secs(1),
+    };
     let access = Access::new(credentials, Throttle::new(5.0, 10), &tuning);
     let facts = Facts::new("node-a", Names::OfPods, SystemTime::UNIX_EPOCH);
     Arc::new(Shared::new(tuning, access, facts, Box::new(|| ())))
 }
 
 pub(crate) fn kubeconfig(text: &str) {
-    _ = kubeconfig::parse(text).map(|documents| kubeconfig::select(documents, "kubeconfig"));
+    _ = kubeconfig::parse(text).map(|documents| selected::select(&documents, &Choice::default(), "kubeconfig"));
+}
+
+pub(crate) fn remote_command(bytes: &[u8]) {
+    super::remote::decode(bytes);
 }

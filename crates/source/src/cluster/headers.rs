@@ -6,7 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::base64;
 use super::error::AccessError;
 use super::exec::Issued;
-use super::kubeconfig::{Selected, User};
+use super::kubeconfig::User;
+use super::selected::Selected;
 
 /// `tokenFile` goes before `token`, and both go before what a plugin has issued.
 pub(super) fn headers(selected: &Selected, issued: &Issued) -> Result<HeaderMap, AccessError> {

@@ -1,7 +1,7 @@
-//! A kubeconfig file: the fields that matter here, and which cluster and user its current context selects.
+//! A kubeconfig file: the fields that matter here.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use portolan_yaml::Node;
 use serde::de::IgnoredAny;
@@ -13,41 +13,43 @@ use super::error::AccessError;
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub(super) struct Kubeconfig {
-    clusters: Option<Vec<NamedCluster>>,
-    users: Option<Vec<NamedUser>>,
-    contexts: Option<Vec<NamedContext>>,
+    pub(super) clusters: Option<Vec<NamedCluster>>,
+    pub(super) users: Option<Vec<NamedUser>>,
+    pub(super) contexts: Option<Vec<NamedContext>>,
     #[serde(deserialize_with = "filled")]
-    current_context: Option<String>,
+    pub(super) current_context: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct NamedCluster {
-    name: String,
+pub(super) struct NamedCluster {
+    pub(super) name: String,
     #[serde(default)]
-    cluster: Option<Cluster>,
+    pub(super) cluster: Option<Cluster>,
 }
 
 #[derive(Deserialize)]
-struct NamedUser {
-    name: String,
+pub(super) struct NamedUser {
+    pub(super) name: String,
     #[serde(default)]
-    user: Option<User>,
+    pub(super) user: Option<User>,
 }
 
 #[derive(Deserialize)]
-struct NamedContext {
-    name: String,
+pub(super) struct NamedContext {
+    pub(super) name: String,
     #[serde(default)]
-    context: Option<Context>,
+    pub(super) context: Option<Context>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
-struct Context {
+pub(super) struct Context {
     #[serde(deserialize_with = "filled")]
-    cluster: Option<String>,
+    pub(super) cluster: Option<String>,
     #[serde(deserialize_with = "filled")]
-    user: Option<String>,
+    pub(super) user: Option<String>,
+    #[serde(deserialize_with = "filled")]
+    pub(super) namespace: Option<String>,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -139,29 +141,19 @@ fn filled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     Ok(Option::<String>::deserialize(deserializer)?.filter(|text| !text.is_empty()))
 }
 
-/// The cluster and the user of the current context, and how errors name them.
-#[derive(Clone, Default)]
-pub(super) struct Selected {
-    pub(super) place: String,
-    /// What precedes the name of a field, as in `clusters.production.`.
-    pub(super) cluster_prefix: String,
-    pub(super) user_prefix: String,
-    pub(super) cluster: Cluster,
-    pub(super) user: User,
+/// The documents of a file, whose paths come out relative to the folder of the file.
+pub(super) fn read(path: &Path) -> Result<Vec<Kubeconfig>, AccessError> {
+    let failed = |reason: String| AccessError::File { place: place(path), reason };
+    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot read: {error}")))?;
+    let mut documents = parse(text.trim_start_matches('\u{feff}')).map_err(failed)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    documents.iter_mut().for_each(|document| document.make_absolute(folder));
+    Ok(documents)
 }
 
-/// Reads a file and selects its current context. Paths come out relative to the folder of the file.
-pub(super) fn read(path: &Path) -> Result<Selected, AccessError> {
-    let place = format!("kubeconfig {}", path.display());
-    let failed = |reason: String| AccessError::File { place: place.clone(), reason };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("cannot read: {error}")))?;
-    let documents = parse(text.trim_start_matches('\u{feff}')).map_err(failed)?;
-    let mut selected = select(documents, &place)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    selected.cluster.make_absolute(folder);
-    selected.user.make_absolute(folder);
-    selected.refuse_unsupported()?;
-    Ok(selected)
+/// How errors name a file.
+pub(super) fn place(path: &Path) -> String {
+    format!("kubeconfig {}", path.display())
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
@@ -170,31 +162,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
     documents.and_then(|it| it.iter().map(Node::read).collect()).map_err(|error| error.to_string())
 }
 
-/// Several documents count as one, in which the first entry of a name wins.
-pub(super) fn select(documents: Vec<Kubeconfig>, place: &str) -> Result<Selected, AccessError> {
-    let failed = |field: String, reason: String| AccessError::Field { place: place.to_owned(), field, reason };
-    let current = documents.iter().find_map(|it| it.current_context.clone());
-    let current = current.ok_or_else(|| failed("current-context".to_owned(), "is not set".to_owned()))?;
-    let mut contexts = documents.iter().flat_map(|it| it.contexts.iter().flatten());
-    let context = contexts.find(|it| it.name == current).and_then(|it| it.context.clone());
-    let context =
-        context.ok_or_else(|| failed("current-context".to_owned(), format!("there is no context {current:?}")))?;
-    let of_context = || format!("contexts.{current}.cluster");
-    let name = context.cluster.ok_or_else(|| failed(of_context(), "is not set".to_owned()))?;
-    let mut clusters = documents.iter().flat_map(|it| it.clusters.iter().flatten());
-    let cluster = clusters.find(|it| it.name == name).and_then(|it| it.cluster.clone());
-    let cluster = cluster.ok_or_else(|| failed(of_context(), format!("there is no cluster {name:?}")))?;
-    // A user that is missing is anonymous, as for kubectl.
-    let user_name = context.user.unwrap_or_default();
-    let mut users = documents.iter().flat_map(|it| it.users.iter().flatten());
-    let user = users.find(|it| it.name == user_name).and_then(|it| it.user.clone()).unwrap_or_default();
-    Ok(Selected {
-        place: place.to_owned(),
-        cluster_prefix: format!("clusters.{name}."),
-        user_prefix: format!("users.{user_name}."),
-        cluster,
-        user,
-    })
+impl Kubeconfig {
+    fn make_absolute(&mut self, folder: &Path) {
+        let clusters = self.clusters.iter_mut().flatten().filter_map(|it| it.cluster.as_mut());
+        clusters.for_each(|cluster| cluster.make_absolute(folder));
+        let users = self.users.iter_mut().flatten().filter_map(|it| it.user.as_mut());
+        users.for_each(|user| user.make_absolute(folder));
+    }
 }
 
 impl Cluster {
@@ -215,35 +189,4 @@ impl User {
 
 fn join(folder: &Path, path: &mut String) {
     *path = folder.join(&path).to_string_lossy().into_owned();
-}
-
-impl Selected {
-    pub(super) fn cluster_field(&self, field: &str, reason: impl Into<String>) -> AccessError {
-        let field = format!("{}{field}", self.cluster_prefix);
-        AccessError::Field { place: self.place.clone(), field, reason: reason.into() }
-    }
-
-    pub(super) fn user_field(&self, field: &str, reason: impl Into<String>) -> AccessError {
-        let field = format!("{}{field}", self.user_prefix);
-        AccessError::Field { place: self.place.clone(), field, reason: reason.into() }
-    }
-
-    fn refuse_unsupported(&self) -> Result<(), AccessError> {
-        if self.cluster.proxy_url.is_some() {
-            let reason = "is not supported: the API server must be reachable without a proxy";
-            return Err(self.cluster_field("proxy-url", reason));
-        }
-        if self.user.auth_provider.is_some() {
-            let reason = "is not supported: Kubernetes 1.26 removed it; use an exec plugin, tokenFile or a certificate";
-            return Err(self.user_field("auth-provider", reason));
-        }
-        Ok(())
-    }
-
-    /// Every file that this refers to.
-    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let User { client_certificate, client_key, token_file, .. } = &self.user;
-        let files = [&self.cluster.certificate_authority, client_certificate, client_key, token_file];
-        files.into_iter().flatten().map(PathBuf::from)
-    }
 }

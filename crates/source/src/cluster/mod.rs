@@ -20,8 +20,11 @@ mod kubeconfig;
 mod options;
 mod other_nodes;
 mod pace;
+mod remote;
 mod request;
 mod resource;
+mod selected;
+mod server;
 mod shared;
 mod state;
 mod tls;
@@ -51,6 +54,9 @@ pub use credentials::InCluster;
 pub use error::AccessError;
 pub use events::{EventKind, EventWriter};
 pub use options::{ClusterOptions, ContentType, Names};
+pub use remote::{Input, Outcome, RemoteCommand, Sink};
+pub use selected::Choice;
+pub use server::{ApiServer, NodeObject, PodObject, RequestError, ServerOptions};
 pub use state::{Changes, NodeState, WatchState};
 #[doc(hidden)]
 pub use tuning::Tuning;
@@ -91,8 +97,13 @@ impl Cluster {
         notify: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, Error> {
         let ClusterOptions { node_name, kubeconfig, master, content_type, qps, burst, names } = options;
-        let credentials =
-            Credentials { kubeconfig, master, in_cluster: tuning.in_cluster.clone(), plugin_timeout: tuning.plugin };
+        let credentials = Credentials {
+            kubeconfig: kubeconfig.into_iter().collect(),
+            choice: Choice::default(),
+            master,
+            in_cluster: tuning.in_cluster.clone(),
+            plugin_timeout: tuning.plugin,
+        };
         credentials.selected()?;
         let access = Access::new(credentials, Throttle::new(qps, burst), &tuning);
         let (events, queue) = EventWriter::new(&node_name);

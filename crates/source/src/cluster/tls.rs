@@ -13,7 +13,7 @@ use tokio_rustls::rustls::{
 use super::base64;
 use super::error::AccessError;
 use super::exec::Issued;
-use super::kubeconfig::Selected;
+use super::selected::Selected;
 
 type Builder = tokio_rustls::rustls::ConfigBuilder<ClientConfig, WantsVerifier>;
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);

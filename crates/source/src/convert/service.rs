@@ -14,6 +14,8 @@ use crate::spec::{self, ServiceSpec};
 
 /// The annotation that names the IPVS scheduler of one Service.
 const SCHEDULER: &str = "portolan.io/scheduler";
+/// kube-proxy's annotation for Windows nodes.
+const PRESERVE_DESTINATION: &str = "preserve-destination";
 const DEFAULT_AFFINITY_SECONDS: u32 = 10_800;
 
 /// A Service of a manifest, whose addresses and node ports are still to be allocated.
@@ -68,6 +70,7 @@ fn convert<'a>(
         external_ips,
         affinity_seconds: affinity(spec, context)?,
         scheduler: scheduler(object, context),
+        preserve_destination: object.metadata.annotation(PRESERVE_DESTINATION) == Some("true"),
         balancing: balancing::balancing(&object.metadata, context),
         external_name: external_name(spec, kind, context)?,
         ..Service::empty(id.service_name())

@@ -1,9 +1,8 @@
 //! How a field is read from JSON and YAML: null means absent, as it does to the API server.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 
 /// Labels, annotations and selectors.
 pub(crate) type Labels = Vec<Label>;
@@ -67,15 +66,48 @@ pub(super) use {nullable, objects};
 
 nullable!(String, Option<String>, Vec<String>, bool, Option<bool>);
 
-/// A label without a value is an empty one.
 impl Field for Labels {
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let labels: Option<BTreeMap<String, Option<String>>> = Deserialize::deserialize(from)?;
-        let label = |(key, value): (String, Option<String>)| Label {
-            key: key.into_bytes(),
-            value: value.unwrap_or_default().into_bytes(),
-        };
-        Ok(labels.into_iter().flatten().map(label).collect())
+        from.deserialize_option(LabelsVisitor)
+    }
+}
+
+/// A label without a value is an empty one. Labels are sorted by key; of several with the same key, the last is kept.
+struct LabelsVisitor;
+
+impl<'de> Visitor<'de> for LabelsVisitor {
+    type Value = Labels;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a mapping of strings")
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Labels, E> {
+        Ok(Labels::new())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Labels, E> {
+        Ok(Labels::new())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Labels, D::Error> {
+        from.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Labels, A::Error> {
+        let mut labels = Labels::new();
+        while let Some((key, value)) = entries.next_entry::<String, Option<String>>()? {
+            labels.push(Label { key: key.into_bytes(), value: value.unwrap_or_default().into_bytes() });
+        }
+        labels.sort_by(|one, other| one.key.cmp(&other.key));
+        labels.dedup_by(|later, earlier| {
+            let is_same = later.key == earlier.key;
+            if is_same {
+                std::mem::swap(later, earlier);
+            }
+            is_same
+        });
+        Ok(labels)
     }
 }
 

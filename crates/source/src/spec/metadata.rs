@@ -60,7 +60,8 @@ impl From<NameAndVersion> for Metadata {
     }
 }
 
-/// What identifies an object in JSON and YAML. In protobuf, kind and version are in the envelope.
+/// What identifies an object in JSON and YAML, without its labels, which are read with the object. In protobuf, kind and version
+/// are in the envelope.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Header {
@@ -69,7 +70,7 @@ pub(crate) struct Header {
     #[serde(deserialize_with = "Field::read")]
     pub(crate) kind: String,
     #[serde(deserialize_with = "Field::read")]
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: NameAndVersion,
 }
 
 /// A timestamp of which only the presence counts.

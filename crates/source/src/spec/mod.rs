@@ -18,7 +18,7 @@ pub(crate) use field::texts;
 pub(crate) use list::{ListMetadata, Status};
 pub(crate) use metadata::{Header, Identity, Metadata, NamedObject};
 pub(crate) use node::{Node, NodeAddress, NodeSpec, ServiceCidr};
-pub(crate) use pod::{Container, ContainerPort, Pod, PodSpec, PodStatus};
+pub(crate) use pod::{Container, ContainerPort, Pod, PodIp, PodSpec, PodStatus};
 pub(crate) use service::{IntOrString, Service, ServicePort, ServiceSpec};
 
 pub(crate) trait HasMetadata {

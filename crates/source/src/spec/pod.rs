@@ -29,6 +29,8 @@ objects! {
     }
 
     Container {
+        #[prost(string, tag = "1")]
+        name: String,
         #[prost(message, repeated, tag = "6")]
         ports: Vec<ContainerPort>,
         #[prost(string, tag = "24")]

@@ -10,7 +10,7 @@ const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 
 /// The text that the sample value of the table entry adds to the settings.
 #[rustfmt::skip]
-const EFFECTS: [(&str, &str); 52] = [
+const EFFECTS: [(&str, &str); 57] = [
     ("balancing.algorithm", "algorithm: Some(Maglev)"),
     ("balancing.hash", "hash: Some(ClientAndPort)"),
     ("balancing.maglevTableSize", "table_size: Some(TableSize(251))"),
@@ -50,6 +50,11 @@ const EFFECTS: [(&str, &str); 52] = [
     ("nftables.masqueradeAll", "masquerade_all: true"),
     ("nftables.syncPeriod", "sync_period: 20s"),
     ("nftables.minSyncPeriod", "min_sync: 2s"),
+    ("winkernel.networkName", "network: \"net\""),
+    ("winkernel.sourceVip", "source_vip: 192.0.2.9"),
+    ("winkernel.enableDSR", "direct_return: true"),
+    ("winkernel.rootHnsEndpointName", "root_endpoint: \"cbr1\""),
+    ("winkernel.forwardHealthCheckVip", "forwarded_health_port: 10256"),
     ("detectLocalMode", "detect_local: NodeRange"),
     ("detectLocal.bridgeInterface", "BridgeInterface(\"cbr0\")"),
     ("detectLocal.interfaceNamePrefix", "InterfacePrefix(\"veth\")"),

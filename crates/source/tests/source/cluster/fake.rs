@@ -318,17 +318,17 @@ async fn refuse(socket: &mut impl Socket, code: u16, message: &str) -> Option<()
     reply(socket, code, "application/json", status.to_string().as_bytes()).await
 }
 
-async fn reply(socket: &mut impl Socket, code: u16, content_type: &str, body: &[u8]) -> Option<()> {
+pub(crate) async fn reply(socket: &mut impl Socket, code: u16, content_type: &str, body: &[u8]) -> Option<()> {
     let head = format!("HTTP/1.1 {code} X\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n", body.len());
     write(socket, &[head.as_bytes(), body].concat()).await
 }
 
-async fn write(socket: &mut impl Socket, data: &[u8]) -> Option<()> {
+pub(crate) async fn write(socket: &mut impl Socket, data: &[u8]) -> Option<()> {
     socket.write_all(data).await.ok()?;
     socket.flush().await.ok()
 }
 
-async fn read_request(socket: &mut impl Socket) -> Option<Seen> {
+pub(crate) async fn read_request(socket: &mut impl Socket) -> Option<Seen> {
     let mut data = Vec::new();
     let end = loop {
         if let Some(end) = data.windows(4).position(|window| window == b"\r\n\r\n") {

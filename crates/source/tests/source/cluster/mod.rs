@@ -11,6 +11,8 @@ mod objects;
 mod overload;
 mod plugins;
 mod protobuf;
+mod remote;
+mod remote_server;
 mod sequences;
 mod supervision;
 mod watching;

@@ -1,0 +1,75 @@
+//! kernelspace mode: load balancers of the virtual switch of a Windows node, through the Host Networking Service (HNS).
+//!
+//! ```text
+//!                       ┌─ endpoint of a pod of this node (made by the CNI plugin)
+//! load balancer ────────┼─ remote endpoint ─► a pod of another node (made here)
+//! (address, port)       └─ …
+//! ```
+//!
+//! HNS exists on Windows alone. Everything but the calls themselves is the same on every system, so that questions about this
+//! mode are answered everywhere, and its tests run on an HNS in memory.
+
+mod apply;
+mod documents;
+mod held;
+mod in_memory;
+mod kernel;
+mod mode;
+mod network;
+mod objects;
+mod places;
+mod render;
+mod settings;
+mod trace;
+mod watch;
+
+use portolan_model::Family;
+use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+
+pub use in_memory::InMemory;
+pub use mode::MODE;
+pub use objects::{Balancer, Distribution, Front, Key, Role, Source, Stray, Target, Value};
+pub use settings::Settings;
+
+use crate::walk::Rules;
+use crate::{Dataplane, Objects};
+
+/// As in `--proxy-mode`.
+const NAME: &str = "kernelspace";
+
+pub struct Kernelspace {
+    pub settings: Settings,
+}
+
+impl Dataplane for Kernelspace {
+    type Key = Key;
+    type Value = Value;
+
+    /// On an overlay, the endpoint of the source that load balancers use.
+    fn render_node(&self, _: &NodePlan) -> Objects<Self> {
+        let source = self.settings.source_vip.filter(|_| self.settings.is_overlay);
+        Objects(source.map(|it| (Key::Endpoint(it), Value::Endpoint(Role::SourceAddress))).into_iter().collect())
+    }
+
+    fn render_service(&self, _: &NodePlan, service: &ServicePlan) -> Objects<Self> {
+        Objects(render::service(&self.settings, service).into_iter().collect())
+    }
+
+    fn family_of(&self, key: &Key) -> Family {
+        key.family()
+    }
+
+    /// Services share endpoints, and the ports of a Service its health check.
+    fn is_shared(&self, key: &Key) -> bool {
+        matches!(key, Key::Endpoint(_) | Key::HealthCheck(_))
+    }
+
+    fn trace_among(&self, objects: &Objects<Self>, _: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
+        trace::trace(objects, node, packet)
+    }
+}
+
+/// One object per line, and the endpoints of a load balancer below it.
+fn listing(objects: &Objects<Kernelspace>) -> String {
+    objects.to_string()
+}
