@@ -46,15 +46,17 @@ fn overview_has_rates_and_compares_the_kernel_with_the_plan() {
     page.click(".tile [title='Reads all objects of the kernel']");
     page.wait_for_text(".tile .link.good-text", "as planned");
     under_load(&site, || {
-        page.go("#/service/default/web?part=share:0");
+        page.browser.resize(1400, 1000).unwrap();
+        page.go("#/service/default/web?part=endpoint:0");
         page.wait("document.querySelectorAll('.picture .endpoint').length === 3");
         page.wait("document.querySelector('.picture.has-rates') !== null");
         page.wait("Number(document.querySelector('.numbers strong').textContent) > 0");
         page.wait("document.querySelectorAll('.service-head .spark-line').length === 2");
-        page.browser.resize(1400, 1000).unwrap();
         page.keep("service");
-        site.write("web.yaml", &web(&WEB_PODS[..2]));
-        page.wait("document.querySelectorAll('.picture .endpoint').length === 2");
+        for count in [2, 3, 1, 3, 2] {
+            site.write("web.yaml", &web(&WEB_PODS[..count]));
+            page.wait(&format!("document.querySelectorAll('.picture .endpoint').length === {count}"));
+        }
         page.go("#/");
         page.wait_for_text(".recent", "default/web");
         page.wait("[...document.querySelectorAll('.services .row .c')].some((it) => Number(it.textContent) > 0)");
