@@ -1,10 +1,7 @@
 //! Commands that query and print.
 
-<<<<<<< HEAD
 mod attached;
-=======
 mod changes;
->>>>>>> main
 mod cleanup;
 mod connections;
 mod environment;
@@ -33,11 +30,8 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
-<<<<<<< HEAD
 pub(crate) use attached::end_with_connection;
-=======
 pub use changes::changes;
->>>>>>> main
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;
 pub use environment::{environment, run};
