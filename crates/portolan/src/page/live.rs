@@ -57,7 +57,7 @@ impl Live {
 }
 
 impl World<'_> {
-    pub(super) fn live(&self, after: Option<u64>, services: &[String]) -> anyhow::Result<LiveAnswer> {
+    pub(super) fn live(&self, after: Option<u64>, reading: u64, services: &[String]) -> anyhow::Result<LiveAnswer> {
         let newest = self.history()?.newest();
         let changes = match after {
             Some(after) => self.history()?.after(after, MOST_CHANGES),
@@ -70,12 +70,12 @@ impl World<'_> {
             true => Default::default(),
             false => self.known(&unknown)?.rows_of(names),
         };
-        let rates = self.rates(services);
+        let rates = self.rates(reading, services);
         Ok(LiveAnswer { overview: self.overview()?, changes, rows, removed, reload, rates })
     }
 
-    /// Those of the last two readings; a new reading is made when it is due.
-    fn rates(&self, services: &[String]) -> Option<Rates> {
+    /// Those of the last two readings, if they are not known; a new reading is made when it is due.
+    fn rates(&self, known: u64, services: &[String]) -> Option<Rates> {
         let (published, live) = self.daemon.as_ref()?;
         let mut meter = live.meter.lock().ok()?;
         if let Some(reading) = meter.begin(services) {
@@ -85,7 +85,7 @@ impl World<'_> {
                 Err(error) => tracing::debug!("reading counters for the page: {error:#}"),
             }
         }
-        meter.rates()
+        meter.rates_after(known)
     }
 }
 

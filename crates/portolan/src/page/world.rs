@@ -77,7 +77,7 @@ impl<'a> World<'a> {
                 Reply::of(&known.candidates(text, *for_destination, *limit))
             }
             Question::Changes { after, limit } => Reply::of(&self.history()?.after(*after, *limit)),
-            Question::Live { after, services } => Reply::of(&self.live(*after, services)?),
+            Question::Live { after, reading, services } => Reply::of(&self.live(*after, *reading, services)?),
             Question::Verify => self.of_kernel(|current| current.verify()),
             Question::Connections { service, limit } => {
                 self.of_kernel(|current| current.connections(service.as_deref(), *limit))
