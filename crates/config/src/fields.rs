@@ -55,7 +55,6 @@ use Defaulting::{Absent, Omitted, Zero};
 use Kind::{Boolean, Duration, Gates, Integer, List, Number, Patterns, Quantity, Text};
 use Use::{None as NoUse, Works};
 
-const WINDOWS: Use = NoUse("Windows only");
 const ALPHA_LOG: Use = NoUse("the log is written to standard error, unbuffered");
 
 const fn field(
@@ -138,7 +137,7 @@ pub const FIELDS: &[Field] = &[
     field("balancing.quarantine", Boolean, "false", Omitted, Works("of Portolan: whether endpoints that do not answer get no new connections, as --quarantine"), "true"),
     field("balancing.connectionsOfRemovedEndpoints", Text, "", Omitted, Works("of Portolan: what happens to open connections of endpoints that are gone, as --connections-of-removed-endpoints"), "reset"),
     field("balancing.rebalance", Text, "", Omitted, Works("of Portolan: whether idle connections of loaded endpoints end when endpoints are added, as --rebalance"), "idle=30s"),
-    field("windowsRunAsService", Boolean, "false", Omitted, WINDOWS, "true"),
+    field("windowsRunAsService", Boolean, "false", Omitted, Works("on Windows: the service control manager starts and ends the process"), "true"),
 ];
 
 /// Fields of older releases that files still contain. They are accepted without effect.

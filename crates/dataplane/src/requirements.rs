@@ -1,6 +1,6 @@
 //! What a mode needs of the kernel, by release, and what a machine lacks.
 
-use portolan_kernel::sysctl;
+use portolan_kernel::{IS_LINUX, sysctl};
 
 /// Something of the kernel that a mode uses and that not every release has.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,12 @@ pub struct Assessment {
 
 /// Compares the kernel of this machine with the features that a mode uses; `missing` is what a trial has found.
 pub fn assess(mode: &str, features: &[Feature], missing: Option<String>) -> Assessment {
+    if !IS_LINUX {
+        let is_warning = missing.is_some();
+        let text =
+            missing.map_or_else(|| "has what it needs".to_owned(), |missing| format!("lacks something: {missing}"));
+        return Assessment { text: format!("mode {mode} {text}"), is_warning };
+    }
     let release = sysctl::read("kernel/osrelease").ok().flatten().unwrap_or_default();
     assess_release(mode, features, &release, missing)
 }

@@ -20,6 +20,9 @@ mod random;
 mod resolve;
 mod server;
 mod sync;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
+mod system;
 pub mod wire;
 pub mod zone;
 

@@ -9,6 +9,9 @@ mod guid;
 mod memory;
 mod schema;
 mod service;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
+mod system;
 
 pub use error::{Error, ErrorKind};
 pub use guid::Guid;
@@ -17,4 +20,5 @@ pub use schema::{
     Endpoint, IpConfiguration, LoadBalancer, Network, NetworkPolicy, Policy, PolicySettings, PortMapping,
     RemoteSubnetRoute, SchemaVersion, balancer_flags, endpoint_flags, mapping_flags,
 };
-pub use service::{Hns, Version, connect};
+pub use service::{Hns, Version};
+pub use system::connect;

@@ -35,6 +35,8 @@ impl Version {
 pub trait Hns: Send {
     fn version(&mut self) -> Result<Version, Error>;
 
+    fn networks(&mut self) -> Result<Vec<Network>, Error>;
+
     /// `None` if there is no network of this name.
     fn network(&mut self, name: &str) -> Result<Option<Network>, Error>;
 
@@ -58,13 +60,4 @@ pub trait Hns: Send {
 
     /// The hardware address of the interface with this address, as HNS spells it.
     fn host_mac(&mut self, address: IpAddr) -> Result<String, Error>;
-}
-
-/// The HNS of this machine.
-pub fn connect() -> Result<Box<dyn Hns>, Error> {
-    Err(Error::new(
-        "opening the Host Networking Service",
-        126,
-        "this program is built for Linux, and HNS is part of Windows",
-    ))
 }

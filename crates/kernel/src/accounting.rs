@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::netlink::{Attributes, Header, MessageWriter, Messages, Socket, flags};
+use crate::system::libc;
 
 const SUBSYSTEM: u16 = 7;
 const NEW: u16 = 0;

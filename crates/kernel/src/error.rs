@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use crate::system::libc;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +56,6 @@ impl Error {
     /// The kernel refused because it does not know the kind of message.
     pub fn is_unknown_message(&self) -> bool {
         matches!(self, Error::Refused { .. }) && matches!(self.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
-    }
-
-    /// The error of the last system call of this thread.
-    pub(crate) fn last(attempted: impl Into<String>) -> Self {
-        Error::io(attempted, io::Error::last_os_error())
     }
 
     pub(crate) fn io(attempted: impl Into<String>, source: io::Error) -> Self {

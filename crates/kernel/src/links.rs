@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Header, MessageWriter, Messages, Series, Socket, flags};
+use crate::system::libc;
 
 /// The length of `struct ifinfomsg`.
 const PROTOCOL_HEADER: usize = 16;

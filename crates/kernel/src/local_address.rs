@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Socket, flags};
+use crate::system::libc;
 
 /// The label that distinguishes our addresses from others.
 const LABEL: &str = "lo:portolan";

@@ -2,13 +2,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use portolan_dataplane::Listeners;
 use portolan_dataplane::traffic::ReadTraffic;
 use portolan_explain::top::{TopAnswer, TopQuestion};
@@ -16,6 +14,7 @@ use portolan_explain::{
     ChangesAnswer, ConnectionAnswer, ConnectionsAnswer, DifferenceAnswer, LoadAnswer, PacketAnswer, PacketQuestion,
     PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
+use portolan_kernel::files::identity;
 use portolan_page::{Ask, Reply};
 use portolan_plan::Plan;
 use portolan_source::cluster::WatchState;
@@ -31,6 +30,7 @@ mod replacement;
 
 use crate::daemon::history::History;
 use crate::settings::Settings;
+use crate::system::{self, Listener, Stream};
 use answering::answer;
 use peer::Peer;
 
@@ -136,14 +136,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) type OnReplaced = Box<dyn Fn(Replacement) + Send + Sync>;
 
 pub(crate) fn is_answered(path: &Path) -> bool {
-    UnixStream::connect(path).is_ok()
+    system::connect(path).is_ok()
 }
 
 /// What all clients share.
 struct Server {
     path: PathBuf,
     /// The inode of our socket, if there is one: another daemon may have put its own in the same place.
-    inode: Mutex<Option<u64>>,
+    inode: Mutex<Option<(u64, u64)>>,
     published: Arc<Mutex<Published>>,
     replaced: OnReplaced,
     /// `None` once another process has it.
@@ -170,7 +170,7 @@ pub(crate) fn serve(path: &Path, published: Arc<Mutex<Published>>, lock: Option<
 
 impl Server {
     fn listen(self: &Arc<Self>) -> anyhow::Result<()> {
-        let listener = listen(&self.path)?;
+        let listener = Arc::new(listen(&self.path)?);
         *self.inode.lock().map_err(|_| anyhow!("the daemon has failed"))? = inode(&self.path);
         let server = self.clone();
         std::thread::spawn(move || answer_all(&listener, &server));
@@ -187,31 +187,27 @@ impl Server {
     }
 }
 
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|metadata| metadata.ino())
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|metadata| identity(&metadata))
 }
 
-fn listen(path: &Path) -> anyhow::Result<UnixListener> {
+fn listen(path: &Path) -> anyhow::Result<Listener> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
     }
-    _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).context("listening")?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-        .context("setting its permissions to 0600")?;
-    Ok(listener)
+    system::listen(path)
 }
 
-fn answer_all(listener: &UnixListener, server: &Arc<Server>) {
+fn answer_all(listener: &Arc<Listener>, server: &Arc<Server>) {
     let clients = Arc::new(());
     for stream in listener.incoming() {
         match stream {
             // Each thread holds a reference.
             Ok(stream) if Arc::strong_count(&clients) > MAX_CLIENTS => refuse(&stream),
             Ok(stream) => {
-                let (server, client) = (server.clone(), clients.clone());
+                let (server, client, listener) = (server.clone(), clients.clone(), listener.clone());
                 std::thread::spawn(move || {
-                    if let Err(error) = answer_stream(&stream, &server) {
+                    if let Err(error) = admit(&stream, &listener).and_then(|()| answer_stream(&stream, &server)) {
                         tracing::debug!("answering on the control socket: {error:#}");
                     }
                     drop(client);
@@ -226,7 +222,7 @@ fn answer_all(listener: &UnixListener, server: &Arc<Server>) {
 }
 
 /// Without waiting: the answer fits into the socket's buffer.
-fn refuse(stream: &UnixStream) {
+fn refuse(stream: &Stream) {
     let answer = Answer::Failure(format!("{MAX_CLIENTS} commands are being answered: try again"));
     let refused = stream.set_nonblocking(true).map_err(anyhow::Error::from).and_then(|()| send(stream, &answer));
     if let Err(error) = refused {
@@ -234,7 +230,17 @@ fn refuse(stream: &UnixStream) {
     }
 }
 
-fn answer_stream(stream: &UnixStream, server: &Arc<Server>) -> anyhow::Result<()> {
+/// Where the socket's file does not keep others away, a client says first why it may ask.
+fn admit(stream: &Stream, listener: &Listener) -> anyhow::Result<()> {
+    if !system::HAS_SECRET {
+        return Ok(());
+    }
+    let line = Peer::new(stream, REQUEST_TIMEOUT).read_line_alone(LONGEST_REQUEST).context("reading the secret")?;
+    ensure!(system::admit(listener, &line), "a client without the secret");
+    Ok(())
+}
+
+fn answer_stream(stream: &Stream, server: &Arc<Server>) -> anyhow::Result<()> {
     let line = Peer::new(stream, REQUEST_TIMEOUT).read_line(LONGEST_REQUEST).context("reading the request")?;
     let question: Question = serde_json::from_slice(&line).context("reading the request")?;
     let confirms = matches!(question, Question::ReplaceAndConfirm);
@@ -248,7 +254,7 @@ fn answer_stream(stream: &UnixStream, server: &Arc<Server>) -> anyhow::Result<()
     send(stream, &answer)
 }
 
-fn send(stream: &UnixStream, answer: &Answer) -> anyhow::Result<()> {
+fn send(stream: &Stream, answer: &Answer) -> anyhow::Result<()> {
     let text = serde_json::to_string(answer)? + "\n";
     Ok(Peer::new(stream, ANSWER_TIMEOUT).write_all(text.as_bytes())?)
 }
@@ -258,7 +264,7 @@ pub(crate) use lock::{Claim, Lock};
 pub(crate) use replacement::{Confirmation, Replacement, Successor, replace};
 
 pub(crate) fn query(path: &Path, question: &Question) -> anyhow::Result<Answer> {
-    let mut stream = UnixStream::connect(path).with_context(|| {
+    let mut stream = system::connect(path).with_context(|| {
         format!(
             "connecting to the daemon at {} (start portolan proxy, or answer from files with --manifests PATH)",
             path.display()

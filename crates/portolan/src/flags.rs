@@ -14,6 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use portolan_config::{KubeProxyFlags, TrafficFlags, parse_duration};
 
+use crate::system::{CONTROL_SOCKET, STATE_DIRECTORY};
+
 pub use balancing::BalancingFlags;
 pub use modes::ModeFlags;
 
@@ -156,7 +158,7 @@ pub struct ManifestFlags {
     #[arg(long, value_name = "FROM-TO", default_value = "30000-32767")]
     pub service_node_port_range: String,
     /// Directory that stores the address of each Service, so that a restart keeps it
-    #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/portolan")]
+    #[arg(long, value_name = "DIRECTORY", default_value = STATE_DIRECTORY)]
     pub state_directory: PathBuf,
 }
 
@@ -190,7 +192,7 @@ pub struct SettingFlags {
 #[derive(Args, Clone, Debug)]
 pub struct ControlFlags {
     /// The control socket of the running `portolan proxy`
-    #[arg(long, value_name = "PATH", default_value = "/run/portolan/portolan.sock")]
+    #[arg(long, value_name = "PATH", default_value = CONTROL_SOCKET)]
     pub control_socket: PathBuf,
 }
 

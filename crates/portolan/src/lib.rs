@@ -19,6 +19,9 @@ mod offline;
 mod page;
 mod proxy;
 pub mod settings;
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -101,7 +104,7 @@ fn failure(arguments: &[OsString]) -> u8 {
 
 fn is_kube_proxy(arguments: &[OsString]) -> bool {
     let name = arguments.first().and_then(|path| Path::new(path).file_name());
-    name.is_some_and(|name| name == "kube-proxy")
+    name.is_some_and(|name| name == "kube-proxy" || name == "kube-proxy.exe")
 }
 
 fn is_proxy(arguments: &[OsString]) -> bool {

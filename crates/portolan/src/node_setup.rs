@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use portolan_kernel::IS_LINUX;
 use portolan_kernel::conntrack::Conntrack;
 use portolan_model::{Family, Snapshot};
 use portolan_plan::{Plan, PlanConfig, plan};
@@ -34,6 +35,10 @@ pub enum Outcome {
 
 /// Applies the settings and logs what failed.
 pub fn apply(settings: &Settings) -> Outcome {
+    // Elsewhere there is no connection table to set up, and no OOM score.
+    if !IS_LINUX {
+        return Outcome::Done;
+    }
     let machine = Machine::default();
     let tuned = machine.tune_conntrack(&settings.conntrack);
     let is_waiting = tuned == Err(Untuned::NoConntrack);

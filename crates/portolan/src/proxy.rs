@@ -9,7 +9,7 @@ use crate::commands;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::flags::{Output, OutputFlags, ProxyFlags};
 use crate::settings::Settings;
-use crate::{daemon, log};
+use crate::{daemon, log, system};
 
 pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
     if let Some(answer) = version(flags.kube_proxy.0.text("version"))? {
@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
         let status = commands::cleanup_all(&settings.control_socket, &OutputFlags { output: Output::Text })?;
         return Ok(if status == SUCCESS { SUCCESS } else { PROXY_FAILURE });
     }
-    daemon::run(settings)
+    system::run(settings.runs_as_service, || daemon::run(settings))
 }
 
 /// What `--version` prints, if it is given. Unlike kube-proxy, the reported version cannot be set.

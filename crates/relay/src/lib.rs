@@ -2,24 +2,22 @@
 //! endpoint, and copies the bytes.
 //!
 //! * [`Relay`] is the handle, which other threads use to control it.
-//! * `worker` is the thread that does the work, with epoll and splice: TCP payload stays in the kernel.
+//! * `linux/worker` is the thread that does the work, with epoll and splice: TCP payload stays in the kernel.
 //! * [`send_sockets`] and [`receive_sockets`] hand listening sockets from one process to the next.
 #![forbid(unsafe_code)]
 
 mod carried;
 mod counters;
 mod error;
-mod handover;
 mod limits;
-mod listening;
-mod relay;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
+mod system;
 mod targets;
-mod worker;
 
 pub use carried::Carried;
 pub use counters::{Counters, EndpointCounters};
 pub use error::Error;
-pub use handover::{NamedSocket, receive_sockets, send_sockets};
 pub use limits::Limits;
-pub use relay::Relay;
+pub use system::{NamedSocket, Relay, receive_sockets, send_sockets};
 pub use targets::{Resets, Selection, Targets};

@@ -1,46 +1,16 @@
 //! The manifest files, and which of them may have changed.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
-use rustix::fs::{Mode, OFlags};
-
-use crate::pipe;
+use crate::system::pipe;
+pub(crate) use crate::system::stamp::Stamp;
+use crate::system::stamp::{is_fifo, is_socket, open};
 
 /// The index of the path that a file was found through, then its own path. This is also the order of files.
 pub(crate) type Place = (usize, PathBuf);
-
-/// What `stat` shows of the content of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-    size: u64,
-    inode: (u64, u64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            size: metadata.size(),
-            inode: (metadata.dev(), metadata.ino()),
-        }
-    }
-
-    /// The kernel's timestamps are coarse: a file that was written just before it was read may be written again within
-    /// the same tick, without a different stamp.
-    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
-        let changed = Duration::new(self.changed.0.max(0) as u64, self.changed.1 as u32);
-        let age = now.duration_since(SystemTime::UNIX_EPOCH + changed);
-        age.is_ok_and(|age| age > Duration::from_millis(100))
-    }
-}
 
 pub(crate) fn content_hash(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -89,13 +59,12 @@ const LARGEST: u64 = 512 << 20;
 /// no end.
 pub(crate) fn read(path: &Path, may_be_pipe: bool) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
-    if may_be_pipe && metadata.file_type().is_fifo() {
+    if may_be_pipe && is_fifo(metadata.file_type()) {
         return pipe::read(path, LARGEST);
     }
     check(&metadata)?;
     // The path may lead to something else by now, so that the open file is checked as well.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let file = open(path)?;
     let metadata = file.metadata()?;
     check(&metadata)?;
     let mut text = String::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
@@ -114,8 +83,8 @@ fn check(metadata: &Metadata) -> io::Result<()> {
     let other = match () {
         () if kind.is_file() && metadata.len() > LARGEST => return Err(too_large(metadata.len())),
         () if kind.is_file() => return Ok(()),
-        () if kind.is_fifo() => return Err(io::Error::other(FIFO)),
-        () if kind.is_socket() => "a socket",
+        () if is_fifo(kind) => return Err(io::Error::other(FIFO)),
+        () if is_socket(kind) => "a socket",
         () if kind.is_dir() => "a directory",
         () => "a device",
     };

@@ -21,12 +21,13 @@ mod manifests;
 mod object;
 mod options;
 mod parse;
-mod pipe;
 mod pods;
 mod report;
 mod spec;
 mod store;
-mod watch;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
+mod system;
 mod world;
 mod yaml;
 
@@ -36,4 +37,4 @@ pub use locate::{LocatedObject, WantedField, WantedObject, locate};
 pub use manifests::Manifests;
 pub use options::{Options, State};
 pub use report::{Ignored, Problem, Report};
-pub use watch::Watcher;
+pub use system::watch::Watcher;

@@ -9,13 +9,15 @@ mod counters;
 mod fold;
 mod health;
 mod healthz;
-mod listen;
 mod metrics;
 mod node_ports;
 mod page_server;
 mod pages;
 mod plain;
 mod server;
+#[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
+#[cfg_attr(windows, path = "windows/mod.rs")]
+mod system;
 mod traffic;
 
 use std::io;

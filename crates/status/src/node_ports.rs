@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 
 use crate::health::Health;
 use crate::healthz::JSON;
-use crate::listen;
 use crate::server::{Answer, Handler, Serving, answer, pages};
+use crate::system::listen;
 
 const WEIGHT: &str = "x-load-balancing-endpoint-weight";
 

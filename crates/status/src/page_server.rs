@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use tokio::runtime::Handle;
 
-use crate::listen;
 use crate::server::{Handler, ServeConnection, Serving, pages};
+use crate::system::listen;
 
 /// The address to listen on, and how a failure is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

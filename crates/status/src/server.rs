@@ -21,6 +21,8 @@ use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::system::listen;
+
 /// Per port; beyond that, the oldest connection is closed.
 const MAX_CONNECTIONS: usize = 128;
 /// A connection without a complete request header is closed after this time.
@@ -80,7 +82,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         self.task.abort();
         if let Some(listener) = self.listener.get() {
-            _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+            listen::close(listener);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use portolan_kernel::IS_LINUX;
 use portolan_kernel::conntrack::{TcpFlow, TcpState};
 use portolan_kernel::sysctl;
 use portolan_model::{Family, Protocol};
@@ -93,6 +94,10 @@ impl ConnectionWorker {
         listeners: Option<Arc<Listeners>>,
         retired: &[Arc<Listeners>],
     ) {
+        // Elsewhere no connection can be reset.
+        if !IS_LINUX {
+            return;
+        }
         let (mut notes, now) = (self.shared.lock(), self.start.elapsed());
         (notes.plan, notes.listeners, notes.retired) = (plan.clone(), listeners, retired.to_vec());
         let has_removed = notes.removed.follow(&synced.changes, now);

@@ -2,11 +2,11 @@
 //! process ends, however it ends.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{fs, io};
 
 use portolan_kernel::bpf::Link;
+use portolan_kernel::files::identity;
 
 use super::pins::{CGROUP, LINKS, create_folder, failure, io_failure, nodes, remove_hooks};
 use crate::Error;
@@ -43,7 +43,7 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
 }
 
 fn is_still(folder: &Path, file: &File) -> bool {
-    let inode = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|it| (it.dev(), it.ino()));
+    let inode = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|it| identity(&it));
     inode(file.metadata()) == inode(fs::metadata(folder))
 }
 

@@ -1,9 +1,9 @@
 //! Where the hooks of this node are: its network namespace, its cgroup, and its folder of pins.
 
-use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use portolan_kernel::bpf::{find_cgroup2, network_namespace_cookie};
+use portolan_kernel::files::symlink;
 
 use super::former;
 use super::pins::{CGROUP, LINKS, failure, io_failure, nodes, remove_pin};

@@ -131,7 +131,7 @@ impl Hooks {
                 Some(link) => link.update(&loaded.program)?,
                 None => {
                     remove_pin(&path)?;
-                    Link::attach(&loaded.program, std::os::fd::AsFd::as_fd(&cgroup))?.pin(&path)?;
+                    Link::attach(&loaded.program, portolan_kernel::fd::AsFd::as_fd(&cgroup))?.pin(&path)?;
                 }
             }
         }

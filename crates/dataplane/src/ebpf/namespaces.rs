@@ -6,8 +6,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,6 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portolan_kernel::bpf::{SocketIterator, network_namespace_cookie};
+use portolan_kernel::fd::AsFd;
+use portolan_kernel::files::identity;
 use portolan_kernel::{enter_network_namespace, open_network_namespace};
 
 use super::hooks::Maps;
@@ -240,7 +240,7 @@ fn namespaces_in(folder: &Path) -> BTreeMap<Identity, PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().take(MOST).map(|entry| entry.path());
     let identified = files.filter_map(|path| {
         let file = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        Some(((file.dev(), file.ino()), path))
+        Some((identity(&file), path))
     });
     identified.collect()
 }

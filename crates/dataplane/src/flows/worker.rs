@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use portolan_kernel::IS_LINUX;
 use portolan_kernel::conntrack::Conntrack;
 use portolan_model::Family;
 use portolan_plan::Plan;
@@ -47,6 +48,9 @@ impl FlowWorker {
     /// For the network namespace of the calling thread.
     pub fn start(note: NoteWalk) -> Result<Self, Error> {
         let shared = Arc::new(Shared::default());
+        if !IS_LINUX {
+            return Ok(Self { shared });
+        }
         let worker = Worker { shared: shared.clone(), conntrack: Conntrack::open()?, note };
         let thread = thread::Builder::new().name("flows".into()).spawn(|| worker.work());
         thread.map_err(|error| Error::Program {
@@ -58,6 +62,10 @@ impl FlowWorker {
 
     /// The plan is in force. Flows that this sync made stale are deleted soon.
     pub fn follow(&self, synced: &SyncReport, plan: &Plan) {
+        // Elsewhere there is no table of connections that could be walked.
+        if !IS_LINUX {
+            return;
+        }
         let mut notes = self.shared.lock();
         notes.is_due |= notes.suspects.add(&synced.changes, plan);
         if synced.has_completed_rules() {

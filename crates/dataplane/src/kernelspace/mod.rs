@@ -17,6 +17,7 @@ mod kernel;
 mod mode;
 mod network;
 mod objects;
+mod places;
 mod render;
 mod settings;
 mod trace;

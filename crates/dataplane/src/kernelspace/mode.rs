@@ -7,11 +7,12 @@ use portolan_model::Algorithm;
 use portolan_plan::{Limits, Plan};
 
 use super::kernel::HnsKernel;
+use super::places::HnsObjects;
 use super::settings::Settings;
 use super::watch::Watch;
 use super::{InMemory, Kernelspace, NAME, listing, network};
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
-use crate::place::Owned;
+use crate::place::{Owned, Place};
 use crate::requirements::Feature;
 use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
 use crate::view::View;
@@ -73,6 +74,10 @@ impl Mode for KernelspaceMode {
         let habits =
             Habits { lacks_modification: seed % 3 == 1, ignores_identities: seed % 5 == 1, ..Habits::default() };
         Box::new(InMemory::new(Settings::read(settings), habits, fails_one_in, seed))
+    }
+
+    fn places(&self) -> Vec<Box<dyn Place>> {
+        vec![Box::new(HnsObjects)]
     }
 
     fn damage(&self) -> &'static [&'static str] {

@@ -94,7 +94,7 @@ pub fn cleanup_own() -> Report {
 }
 
 fn remove_extras(report: &mut Report) {
-    modes::ALL.iter().for_each(|mode| mode.remove_extras(report));
+    modes::of_this_system().for_each(|mode| mode.remove_extras(report));
 }
 
 /// Whether a mode of ours is programmed whose objects have kube-proxy's names.

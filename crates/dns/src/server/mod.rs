@@ -2,7 +2,6 @@
 
 mod connection;
 mod connections;
-mod open;
 mod tcp;
 mod udp;
 
@@ -17,6 +16,7 @@ use tokio::task::AbortHandle;
 
 use crate::published::Published;
 use crate::resolve::Resolver;
+use crate::system::open;
 use tcp::Tcp;
 
 /// The addresses to listen on, and the number of threads for each.

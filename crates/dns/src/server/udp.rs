@@ -5,18 +5,16 @@
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use portolan_kernel::datagram::{self, Received};
-use portolan_kernel::datagram_batch::DatagramBatch;
 use tokio::runtime::Handle;
 
 use crate::published::{Published, Reader};
 use crate::resolve::{Client, Deferred, Handled, PanicGuard, Resolver, ThreadState};
+use crate::system::datagrams::{self, Batch, Received};
 
 /// Queries are short; a longer datagram is truncated, and rejected as malformed.
 const MAX_QUERY: usize = 2048;
@@ -58,18 +56,18 @@ impl Worker {
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        let mut batch = DatagramBatch::<BATCH, MAX_QUERY>::default();
+        let mut batch = Batch::<BATCH, MAX_QUERY>::default();
         let mut full_batches = 0;
         while !stop.load(Ordering::Relaxed) {
             // An error is a receive timeout, or an ICMP error for an earlier response.
-            let received = batch.receive(self.socket.as_fd()).unwrap_or(0);
+            let received = batch.receive(&self.socket).unwrap_or(0);
             follow(&mut self.current, &mut self.resolver, &mut self.state);
             full_batches = if received == BATCH { full_batches + 1 } else { 0 };
             self.serve_batch(&batch, received, full_batches > BEHIND);
         }
     }
 
-    fn serve_batch(&mut self, batch: &DatagramBatch<BATCH, MAX_QUERY>, received: usize, is_behind: bool) {
+    fn serve_batch(&mut self, batch: &Batch<BATCH, MAX_QUERY>, received: usize, is_behind: bool) {
         let mut served: Vec<(IpAddr, usize)> = Vec::new();
         for (message, received) in (0..received).filter_map(|index| batch.get(index).ok()) {
             if is_behind && !has_share(&mut served, received.from.ip()) {
@@ -134,7 +132,7 @@ fn has_share(served: &mut Vec<(IpAddr, usize)>, client: IpAddr) -> bool {
 
 /// The response is sent from the address that the query was sent to. A client that is unreachable is not an error.
 fn send(socket: &UdpSocket, answer: &[u8], received: Received) {
-    if let Err(error) = datagram::send(socket.as_fd(), answer, received.from, received.at) {
+    if let Err(error) = datagrams::send(socket, answer, received) {
         tracing::debug!("answering {}: {error}", received.from);
     }
 }

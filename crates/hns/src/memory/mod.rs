@@ -75,6 +75,11 @@ impl MemoryHns {
         self.service().store.networks.push(network);
     }
 
+    /// What an earlier service held. `created` makes identities of its own making new ones.
+    pub fn restore(&self, networks: &[Network], endpoints: &[Endpoint], balancers: &[LoadBalancer], created: u64) {
+        self.service().store.restore(networks, endpoints, balancers, created);
+    }
+
     /// The network has other policies now.
     pub fn set_network(&self, network: Network) {
         let mut service = self.service();
@@ -138,6 +143,10 @@ impl MemoryHns {
 impl Hns for MemoryHns {
     fn version(&mut self) -> Result<Version, Error> {
         self.call(Operation::Version, |store| Ok(store.habits.version))
+    }
+
+    fn networks(&mut self) -> Result<Vec<Network>, Error> {
+        self.call(Operation::Network, |store| Ok(store.networks.clone()))
     }
 
     fn network(&mut self, name: &str) -> Result<Option<Network>, Error> {

@@ -23,6 +23,19 @@ impl Store {
         Self { habits, networks: Vec::new(), endpoints: BTreeMap::new(), balancers: BTreeMap::new(), created: 0 }
     }
 
+    pub(super) fn restore(
+        &mut self,
+        networks: &[Network],
+        endpoints: &[Endpoint],
+        balancers: &[LoadBalancer],
+        created: u64,
+    ) {
+        self.networks = networks.to_vec();
+        self.endpoints = endpoints.iter().filter_map(|it| Some((it.id?, it.clone()))).collect();
+        self.balancers = balancers.iter().filter_map(|it| Some((it.id?, it.clone()))).collect();
+        self.created = created;
+    }
+
     pub(super) fn remove_network(&mut self, name: &str) {
         let gone: Vec<Guid> = self.networks.iter().filter(|it| it.name == name).map(|it| it.id).collect();
         self.networks.retain(|network| !gone.contains(&network.id));

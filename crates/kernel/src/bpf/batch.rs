@@ -1,7 +1,8 @@
 //! Many entries of a BPF map in few system calls. A batch is not atomic: readers see it entry by entry.
 
+use crate::system::fd::AsFd;
+use crate::system::libc;
 use std::io::{self, ErrorKind::InvalidInput};
-use std::os::fd::AsFd;
 
 use super::call::{Arguments, Command, failed, impossible};
 use super::map::Map;

@@ -1,9 +1,9 @@
 //! Type information (BTF), where the kernel cannot do without: the types of a map for socket storage, and the numbers of
 //! kernel functions.
 
+use crate::system::fd::OwnedFd;
 use std::fs;
 use std::io::ErrorKind::Unsupported;
-use std::os::fd::OwnedFd;
 
 use super::call::{Arguments, Command, failed, impossible};
 use crate::error::{Error, Result};

@@ -1,11 +1,11 @@
 //! The system call bpf(2), and what each command reads and writes.
 
+use crate::system::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use crate::system::{self, libc};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -111,12 +111,10 @@ impl<'a> Arguments<'a> {
 
     /// Performs the command.
     pub(super) fn call(&mut self, command: Command) -> io::Result<RawFd> {
-        let length = size_of_val(&self.words);
         let start = Instant::now();
         // SAFETY: the words are those of `union bpf_attr`. The buffers that they point to live as long as `self`, and have the
         // sizes that the command reads or writes.
-        let result = unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, self.words.as_mut_ptr(), length) };
-        let outcome = if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) };
+        let outcome = unsafe { system::bpf_call(command as u32, &mut self.words) };
         add_since(start);
         outcome
     }
@@ -131,12 +129,12 @@ impl<'a> Arguments<'a> {
 
 /// Pins a map, program or link at a path of a BPF file system.
 pub(super) fn pin(descriptor: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+    let path = CString::new(path.as_os_str().as_encoded_bytes())?;
     Arguments::default().input(0, path.as_bytes_with_nul()).descriptor(8, descriptor).call(Command::Pin).map(drop)
 }
 
 pub(super) fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+    let path = CString::new(path.as_os_str().as_encoded_bytes())?;
     Arguments::default().input(0, path.as_bytes_with_nul()).open(Command::OpenPinned)
 }
 

@@ -1,12 +1,12 @@
 //! Runs a program for each socket of a network namespace.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
 
 use super::call::{Arguments, Command, failed};
 use super::program::Program;
 use crate::error::Result;
+use crate::system::fd::{AsFd, OwnedFd};
+use crate::system::files;
 
 pub struct SocketIterator {
     link: OwnedFd,
@@ -31,7 +31,7 @@ impl SocketIterator {
     fn read(&self) -> io::Result<Vec<u8>> {
         let opened = Arguments::default().descriptor(0, self.link.as_fd()).open(Command::IteratorCreate)?;
         let mut output = Vec::new();
-        File::from(opened).read_to_end(&mut output)?;
+        files::of_descriptor(opened)?.read_to_end(&mut output)?;
         Ok(output)
     }
 }

@@ -1,6 +1,7 @@
 //! Programs attached to a cgroup. A link holds for as long as it is open or pinned.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::system::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::system::libc;
 use std::path::Path;
 
 use super::call::{self, Arguments, Command, failed, number_at};

@@ -1,8 +1,9 @@
 //! BPF maps: creation, pins, single entries.
 
+use crate::system::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use crate::system::libc;
 use std::fs;
 use std::io::ErrorKind::InvalidInput;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::btf;

@@ -6,8 +6,6 @@
 pub mod batch;
 mod btf;
 mod call;
-pub mod cgroup;
-pub mod cookie;
 mod elf;
 pub mod hook;
 pub mod instruction;
@@ -18,11 +16,11 @@ pub mod object;
 mod patience;
 mod program;
 
+pub use crate::system::cgroup::{Cgroup, find_cgroup2, is_bpf_file_system, mount_bpf_file_system};
+pub use crate::system::cookie::network_namespace_cookie;
 pub use batch::Entries;
 pub use btf::KernelTypes;
 pub use call::{Spent, spent};
-pub use cgroup::{Cgroup, find_cgroup2, is_bpf_file_system, mount_bpf_file_system};
-pub use cookie::network_namespace_cookie;
 pub use elf::InvalidObject;
 pub use hook::Hook;
 pub use instruction::Instruction;

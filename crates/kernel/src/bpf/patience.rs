@@ -4,6 +4,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use crate::system::libc;
+
 /// A map that is not allocated in advance takes memory from a small stock of its CPU, which the kernel refills a moment
 /// later. Many writes at once can empty it: `ENOMEM`, with memory free.
 const ATTEMPTS: u32 = 20;

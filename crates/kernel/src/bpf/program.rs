@@ -1,9 +1,10 @@
 //! Loads the programs of an object over given maps.
 
+use crate::system::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use crate::system::libc;
 use std::ffi::CString;
 use std::io;
 use std::io::ErrorKind::{NotFound, Unsupported};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::btf::KernelTypes;

@@ -13,6 +13,7 @@ use portolan_model::Family;
 
 use crate::error::Result;
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
+use crate::system::libc;
 pub use refused::{Refusals, Refused};
 pub use tcp::{TcpFlow, TcpFlowId, TcpState};
 pub use tracked::Tracked;

@@ -5,6 +5,7 @@ use super::tcp::{TcpState, read_tcp_flow};
 use super::{Flow, PROTOCOL_HEADER, STATUS, STATUS_SEEN_REPLY};
 use crate::error::Result;
 use crate::netlink::{Message, Messages, Received, Socket};
+use crate::system::libc;
 
 /// `NFNLGRP_CONNTRACK_DESTROY`
 const GROUP: u32 = 3;

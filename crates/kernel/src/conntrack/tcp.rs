@@ -12,6 +12,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::netlink::{Message, MessageWriter, Messages, Series};
+use crate::system::libc;
 
 const TCP: u8 = 6;
 const PROTOCOL_INFORMATION: u16 = 4;

@@ -12,6 +12,7 @@ use super::{TcpFlow, TcpState};
 use crate::error::Result;
 use crate::netlink::{Attributes, Message, Messages};
 use crate::nftables::Count;
+use crate::system::libc;
 
 const COUNTERS_ORIGINAL: u16 = 9;
 const COUNTERS_REPLY: u16 = 10;

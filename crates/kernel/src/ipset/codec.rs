@@ -8,6 +8,7 @@ use portolan_model::Protocol;
 use super::entry::Entry;
 use super::set::{Set, SetType};
 use crate::netlink::{Attributes, Message, MessageWriter};
+use crate::system::libc;
 
 /// `struct nfgenmsg`; requests that name a set ignore the family.
 pub(super) const PROTOCOL_HEADER: [u8; 4] = [2, 0, 0, 0];

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Series, Socket, flags};
+use crate::system::libc;
 
 use codec::PROTOCOL_HEADER;
 

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::server::{Destination, Scheduling, ServerAddress, Timeouts};
 use crate::netlink::{Attributes, Message, MessageWriter};
+use crate::system::libc;
 
 /// `struct genlmsghdr`: command, version, two bytes unused.
 pub(super) const PROTOCOL_HEADER: usize = 4;

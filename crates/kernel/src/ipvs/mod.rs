@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 
 use crate::error::{Error, Result};
 use crate::netlink::{Header, Message, MessageWriter, Messages, Series, Socket, flags};
+use crate::system::libc;
 
 use codec::{PROTOCOL_HEADER, command, timeout};
 

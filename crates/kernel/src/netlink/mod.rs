@@ -1,7 +1,6 @@
 //! Netlink: the socket, and the message format.
 
 mod attribute;
-mod descriptor;
 pub(crate) mod fuzz;
 mod message;
 mod reply;

@@ -5,9 +5,10 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::descriptor::Descriptor;
 use super::{Message, MessageWriter, Messages, aligned, flags};
 use crate::error::{Error, Refusal, Result};
+use crate::system::libc;
+use crate::system::netlink_socket::Descriptor;
 
 /// The kernel splits dumps and notifications into parts of at most 32 KiB.
 const RECEIVE_LENGTH: usize = 64 * 1024;
@@ -70,7 +71,7 @@ impl Socket {
     }
 
     /// Makes the kernel drop datagrams that the classic BPF program rejects before they are queued.
-    pub fn attach_filter(&self, program: &[libc::sock_filter]) -> Result<()> {
+    pub(crate) fn attach_filter(&self, program: &[libc::sock_filter]) -> Result<()> {
         self.descriptor.attach_filter(program)
     }
 

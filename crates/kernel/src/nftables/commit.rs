@@ -8,6 +8,7 @@ use super::describe::describe_operation;
 use super::uapi::{self, message};
 use crate::error::{Error, Refusal, Result};
 use crate::netlink::{Acknowledgement, MessageWriter, Messages, Received, Socket, flags};
+use crate::system::libc;
 
 /// How long a read insists on an interval without foreign commits.
 const STRICT_FOR: Duration = Duration::from_millis(100);

@@ -11,6 +11,7 @@ use super::uapi::{self, element, expression as attribute, message};
 use super::verdict::read_value;
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message};
+use crate::system::libc;
 
 /// How often a dump is restarted when the kernel refuses to continue it.
 const ATTEMPTS: u32 = 20;

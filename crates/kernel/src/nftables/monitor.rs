@@ -9,6 +9,7 @@ use super::describe::describe_change;
 use super::uapi::{self, message as kind};
 use crate::error::Result;
 use crate::netlink::{Attributes, Message, Messages, Received, Socket};
+use crate::system::libc;
 
 /// Receives the kernel's notifications of commits.
 pub struct Monitor {

@@ -13,6 +13,7 @@ use super::uapi::{self, message};
 use super::{Expression, Hook, Nftables, SetSpec, TableFamily};
 use crate::error::{Error, Result};
 use crate::netlink::{Attributes, Interruption, Message, MessageWriter, Messages};
+use crate::system::libc;
 
 /// Foreign commits are rare, and rehashing a large set takes some tens of milliseconds.
 const ATTEMPTS: u32 = 200;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use portolan_dataplane::modes;
 use portolan_dataplane::peers::{self, RemovalError, Report};
+use portolan_kernel::IS_LINUX;
 use portolan_kernel::local_address::remove_local_addresses;
 use serde::Serialize;
 
@@ -75,6 +76,9 @@ fn show_report(output: &OutputFlags, mut report: Report, nothing: &str) -> anyho
 
 /// Removes what the DNS server has added. A failure is reported beside what was removed.
 fn remove_names(report: &mut Report) {
+    if !IS_LINUX {
+        return;
+    }
     match remove_local_addresses() {
         Ok(addresses) => {
             report.removed.extend(addresses.iter().map(|address| format!("DNS address {address}")));

@@ -1,10 +1,7 @@
 //! `portolan env` and `portolan run`: the Service environment of a container, without a container.
 
-use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,6 +20,7 @@ use crate::exit::SUCCESS;
 use crate::flags::{EnvironmentFlags, EnvironmentFormat, RunFlags, WhichFlags};
 use crate::offline::require_all;
 use crate::settings::{Keep, node_name, source_options};
+use crate::system;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// For the first list of all Services from an API server.
@@ -62,8 +60,9 @@ pub fn run(flags: &RunFlags) -> anyhow::Result<u8> {
     }
     // Variables that are already set win, as a container's own variables do.
     let new = variables.into_iter().filter(|(name, _)| std::env::var_os(name).is_none());
-    let error = Command::new(program).args(arguments).envs(new).exec();
-    Err(error).with_context(|| format!("starting {}", program.display()))
+    let mut command = Command::new(program);
+    command.args(arguments).envs(new);
+    system::become_command(command).with_context(|| format!("starting {}", program.display()))
 }
 
 fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
@@ -83,7 +82,7 @@ fn use_our_names(flags: &RunFlags) -> anyhow::Result<()> {
 fn private_directory() -> anyhow::Result<PathBuf> {
     for attempt in 0..MOST_ATTEMPTS {
         let directory = std::env::temp_dir().join(format!("portolan-{}-{attempt}", std::process::id()));
-        match DirBuilder::new().mode(0o700).create(&directory) {
+        match system::create_private_directory(&directory) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             outcome => {
                 outcome.with_context(|| format!("creating {}", directory.display()))?;

@@ -2,10 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+
+use crate::system;
 
 /// They are in memory where the daemon is in a container.
 const LARGEST: u64 = 64 << 20;
@@ -22,7 +23,7 @@ impl StandardInput {
         }
         let folder = socket.parent().unwrap_or(Path::new("/"));
         let path = std::path::absolute(folder)?.join(format!("diff-{}.yaml", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = system::private(OpenOptions::new().write(true).create_new(true)).open(&path);
         let file = file.with_context(|| format!("copying standard input to {}", path.display()))?;
         let copy = Self(Some(path));
         fill(file).context("copying standard input for the daemon")?;

@@ -1,14 +1,13 @@
 //! The control socket with any bytes, for the fuzz targets of `portolan-fuzz`. Not behind a Cargo feature, because a feature
 //! would build every crate twice; the linker leaves it out of the program.
 
-use std::os::unix::net::UnixStream;
-
 use portolan_dataplane::mode::ModeView;
 use portolan_dns::environment::variables;
 use portolan_explain::{Names, PathAnswer, explain_packet, services};
 use portolan_plan::Plan;
 
 use super::{Answer, Question, replacement};
+use crate::system::Stream;
 
 /// One line of a client, and the answer from a plan. Question and answer survive a second encoding.
 pub fn question(line: &str, plan: &Plan, view: &dyn ModeView) {
@@ -59,6 +58,6 @@ fn assert_survives(answer: &Answer) {
 }
 
 /// The new daemon's side of a replacement. Returns how many sockets it has taken.
-pub fn take_sockets(stream: &UnixStream) -> anyhow::Result<usize> {
+pub fn take_sockets(stream: &Stream) -> anyhow::Result<usize> {
     replacement::take(stream).map(|replaced| replaced.map_or(0, |replaced| replaced.sockets.len()))
 }

@@ -2,11 +2,12 @@
 //! releases it when the process ends, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use portolan_kernel::fd::OwnedFd;
+
+use crate::system;
 
 /// The lock of this process. Dropping it releases it, unless another process has a duplicate.
 #[derive(Debug)]
@@ -43,11 +44,11 @@ impl Claim {
 impl Lock {
     /// For the process that replaces this one: it holds the lock as soon as it has the duplicate.
     pub(super) fn duplicate(&self) -> std::io::Result<OwnedFd> {
-        self.0.try_clone().map(OwnedFd::from)
+        self.0.try_clone().and_then(system::into_descriptor)
     }
 
-    pub(super) fn adopt(descriptor: OwnedFd) -> Self {
-        Self(descriptor.into())
+    pub(super) fn adopt(descriptor: OwnedFd) -> std::io::Result<Self> {
+        system::from_descriptor(descriptor).map(Self)
     }
 }
 
@@ -57,8 +58,8 @@ fn open(control_socket: &Path) -> anyhow::Result<File> {
         std::fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
     }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    options.open(&path).with_context(|| format!("opening {}", path.display()))
+    options.write(true).create(true).truncate(false);
+    system::private(&mut options).open(&path).with_context(|| format!("opening {}", path.display()))
 }
 
 fn lock_path(control_socket: &Path) -> PathBuf {
@@ -77,7 +78,7 @@ mod tests {
         let socket = folder.path().join("new/portolan.sock");
         let Claim::Ours(Some(lock)) = Claim::make(&socket) else { panic!("it is free") };
         assert!(matches!(Claim::make(&socket), Claim::Taken));
-        let duplicate = Lock::adopt(lock.duplicate().unwrap());
+        let duplicate = Lock::adopt(lock.duplicate().unwrap()).unwrap();
         drop(lock);
         assert!(matches!(Claim::make(&socket), Claim::Taken));
         drop(duplicate);

@@ -1,17 +1,18 @@
 //! The other side of a connection to the control socket: it has a deadline and a longest line, whatever it sends.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+
+use crate::system::Stream;
 
 /// A stream that fails once its deadline has passed, however many bytes arrive before.
 pub(super) struct Peer<'a> {
-    stream: &'a UnixStream,
+    stream: &'a Stream,
     deadline: Instant,
 }
 
 impl<'a> Peer<'a> {
-    pub(super) fn new(stream: &'a UnixStream, most: Duration) -> Self {
+    pub(super) fn new(stream: &'a Stream, most: Duration) -> Self {
         Self { stream, deadline: Instant::now() + most }
     }
 
@@ -28,6 +29,24 @@ impl<'a> Peer<'a> {
             match self.read(&mut piece)? {
                 0 => return Err(ErrorKind::UnexpectedEof.into()),
                 length => line.extend_from_slice(&piece[..length]),
+            }
+            if line.len() > longest {
+                return Err(io::Error::new(ErrorKind::InvalidData, format!("a line of more than {longest} bytes")));
+            }
+        }
+        Ok(line)
+    }
+}
+
+impl Peer<'_> {
+    /// The same without a byte beyond the line, for what follows it.
+    pub(super) fn read_line_alone(&mut self, longest: usize) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        while line.last() != Some(&b'\n') {
+            let mut byte = [0];
+            match self.read(&mut byte)? {
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                _ => line.extend(byte),
             }
             if line.len() > longest {
                 return Err(io::Error::new(ErrorKind::InvalidData, format!("a line of more than {longest} bytes")));
@@ -57,6 +76,8 @@ impl Write for Peer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);

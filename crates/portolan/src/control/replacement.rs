@@ -3,15 +3,16 @@
 //! confirms in turn when it serves. If it ends before, the old one takes its sockets back and goes on.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use portolan_dataplane::{Listeners, NamedSocket, receive_sockets, send_sockets};
+use portolan_kernel::fd::OwnedFd;
 use portolan_model::{Family, Protocol};
+
+use crate::system::{self, Stream};
 
 use super::{Answer, Lock, Question, Server, TIMEOUT};
 
@@ -45,7 +46,7 @@ pub(crate) struct Replaced {
 }
 
 /// The old daemon waits for this. If it is dropped before, the old daemon goes on.
-pub(crate) struct Confirmation(UnixStream);
+pub(crate) struct Confirmation(Stream);
 
 impl Confirmation {
     /// This daemon serves.
@@ -57,7 +58,7 @@ impl Confirmation {
 }
 
 /// The old daemon's side. Nothing changes here until the new daemon has all sockets.
-pub(super) fn hand_over(mut stream: &UnixStream, server: &Arc<Server>, confirms: bool) -> anyhow::Result<()> {
+pub(super) fn hand_over(mut stream: &Stream, server: &Arc<Server>, confirms: bool) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let listeners = server.published.lock().map_err(|_| failed())?.listeners.clone();
@@ -84,7 +85,7 @@ pub(super) fn hand_over(mut stream: &UnixStream, server: &Arc<Server>, confirms:
 }
 
 /// Leaves the sockets to the new daemon, and waits until it serves.
-fn leave(mut stream: &UnixStream, listeners: Option<&Listeners>, confirms: bool) -> Successor {
+fn leave(mut stream: &Stream, listeners: Option<&Listeners>, confirms: bool) -> Successor {
     if let Err(error) = listeners.map_or(Ok(()), Listeners::leave) {
         tracing::error!("leaving the listeners to the new process: {error}");
     }
@@ -99,7 +100,7 @@ fn leave(mut stream: &UnixStream, listeners: Option<&Listeners>, confirms: bool)
 }
 
 /// A new daemon that takes long is not gone.
-fn wait_until_serving(mut stream: &UnixStream) -> io::Result<()> {
+fn wait_until_serving(mut stream: &Stream) -> io::Result<()> {
     match stream.read_exact(&mut [0; SERVING.len()]) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
         outcome => outcome,
@@ -122,11 +123,11 @@ fn failed() -> anyhow::Error {
 /// question, and closes the connection.
 pub(crate) fn replace(path: &Path) -> anyhow::Result<Option<Replaced>> {
     let attempt = || format!("replacing the portolan proxy at {}", path.display());
-    let Ok(stream) = UnixStream::connect(path) else { return Ok(None) };
+    let Ok(stream) = system::connect(path) else { return Ok(None) };
     if let Some(replaced) = exchange(stream, &Question::ReplaceAndConfirm).with_context(attempt)? {
         return Ok(Some(replaced));
     }
-    let Ok(stream) = UnixStream::connect(path) else { return Ok(None) };
+    let Ok(stream) = system::connect(path) else { return Ok(None) };
     let replaced = exchange(stream, &Question::Replace).with_context(attempt)?;
     let replaced =
         replaced.context("it is of a version that cannot be replaced while it runs").with_context(attempt)?;
@@ -134,7 +135,7 @@ pub(crate) fn replace(path: &Path) -> anyhow::Result<Option<Replaced>> {
 }
 
 /// `None` if the other daemon does not answer the question.
-fn exchange(mut stream: UnixStream, question: &Question) -> anyhow::Result<Option<Replaced>> {
+fn exchange(mut stream: Stream, question: &Question) -> anyhow::Result<Option<Replaced>> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all((serde_json::to_string(question)? + "\n").as_bytes())?;
@@ -147,7 +148,7 @@ fn exchange(mut stream: UnixStream, question: &Question) -> anyhow::Result<Optio
 }
 
 /// Descriptors travel beside the bytes, so the line before them is read without reading ahead.
-pub(super) fn take(stream: &UnixStream) -> anyhow::Result<Option<Replaced>> {
+pub(super) fn take(stream: &Stream) -> anyhow::Result<Option<Replaced>> {
     let mut line = String::new();
     if BufReader::with_capacity(1, stream).read_line(&mut line)? == 0 {
         return Ok(None);
@@ -156,7 +157,8 @@ pub(super) fn take(stream: &UnixStream) -> anyhow::Result<Option<Replaced>> {
         Answer::Sockets => Ok(Some(Replaced { sockets: receive_sockets(stream)?, lock: None, confirmation: None })),
         Answer::SocketsAndLock => {
             let sockets = receive_sockets(stream)?;
-            let lock = receive_sockets(stream)?.pop().map(|(_, _, _, descriptor)| Lock::adopt(descriptor));
+            let lock =
+                receive_sockets(stream)?.pop().map(|(_, _, _, descriptor)| Lock::adopt(descriptor)).transpose()?;
             Ok(Some(Replaced { sockets, lock, confirmation: None }))
         }
         Answer::Failure(reason) => bail!("it failed: {reason}"),
@@ -171,7 +173,7 @@ fn in_a_list(lock: OwnedFd) -> NamedSocket {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread;
 
     use super::*;

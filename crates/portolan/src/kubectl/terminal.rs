@@ -8,8 +8,9 @@ use anyhow::Context;
 use bytes::Bytes;
 use portolan_kernel::signal::{Signal, block_terminal_signals};
 use portolan_source::cluster::Input;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc::Sender;
+
+use crate::system::{self, TerminalSettings};
 
 /// How often the size is compared: a user does not see a shorter delay.
 const SIZE_PERIOD: Duration = Duration::from_millis(200);
@@ -33,7 +34,7 @@ pub(super) struct Restore(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     /// The settings to return to, if they were changed.
-    before: Option<Termios>,
+    before: Option<TerminalSettings>,
     /// The command to end.
     keys: Option<Sender<Input>>,
     /// The exit status after a signal.
@@ -62,13 +63,12 @@ impl Restore {
 
     /// Every key goes to the command, and what it writes goes to the screen as it is.
     pub(super) fn enter(&self, keys: Sender<Input>) -> anyhow::Result<Raw> {
-        let before = tcgetattr(io::stdin()).context("reading the settings of the terminal")?;
-        let mut raw = before.clone();
-        raw.make_raw();
+        let before = system::terminal_settings().context("reading the settings of the terminal")?;
+        let raw = before.clone();
         let mut state = self.lock();
         (state.before, state.keys) = (Some(before), Some(keys));
         drop(state);
-        tcsetattr(io::stdin(), OptionalActions::Now, &raw).context("changing the settings of the terminal")?;
+        system::make_terminal_raw(raw).context("changing the settings of the terminal")?;
         Ok(Raw(self.clone()))
     }
 
@@ -85,7 +85,7 @@ impl Restore {
 
     fn leave(&self) {
         if let Some(before) = self.lock().before.take() {
-            _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+            _ = system::restore_terminal(&before);
         }
     }
 
@@ -126,7 +126,7 @@ pub(super) fn read_keys(sender: Sender<Input>) -> anyhow::Result<()> {
 pub(super) async fn report_size(sender: Sender<Input>) {
     let mut last = None;
     loop {
-        let size = tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row));
+        let size = system::terminal_size();
         if let (true, Some((columns, rows))) = (size != last, size) {
             last = size;
             if sender.send(Input::Resize { columns, rows }).await.is_err() {

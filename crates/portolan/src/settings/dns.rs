@@ -16,6 +16,7 @@ use super::dns_upstreams::{address, search_list, servers};
 use super::facts::{ClusterSettings, Facts, Keep, node_name, source_options};
 use crate::flags::DnsFlags;
 use crate::host;
+use crate::system::has_ipv6;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -165,10 +166,6 @@ fn listen(words: &[String]) -> anyhow::Result<Vec<SocketAddr>> {
         }
     }
     Ok(addresses)
-}
-
-fn has_ipv6() -> bool {
-    Path::new("/proc/net/if_inet6").exists()
 }
 
 /// `:8080` means every address.

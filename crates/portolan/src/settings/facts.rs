@@ -11,6 +11,7 @@ use portolan_source::cluster::Names;
 use portolan_source::{Options, State};
 
 use crate::flags::{FactFlags, ManifestFlags};
+use crate::system;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Facts {
@@ -108,7 +109,7 @@ pub(super) fn node_name_of(document: &Document) -> anyhow::Result<String> {
 pub(crate) fn node_name(given: Option<&str>) -> anyhow::Result<String> {
     let name = match given {
         Some(name) => name.to_owned(),
-        None => std::fs::read_to_string("/proc/sys/kernel/hostname").context("reading the machine's host name")?,
+        None => system::host_name().context("reading the machine's host name")?,
     };
     let name = name.trim().to_lowercase();
     ensure!(!name.is_empty(), "--hostname-override is empty: write the name of this node's Node object");

@@ -48,6 +48,8 @@ pub struct Settings {
     pub metrics: Option<SocketAddr>,
     pub bind_hard_fail: bool,
     pub profiling: bool,
+    /// Windows: the service control manager starts and ends the process.
+    pub runs_as_service: bool,
     /// Program nothing; compare with what kube-proxy has programmed.
     pub shadow: bool,
     /// In shadow mode: compare once, and print the result in this form.
@@ -106,6 +108,7 @@ impl Settings {
             metrics: if serves_metrics { Some(socket("metricsBindAddress")?) } else { None },
             bind_hard_fail: document.boolean("bindAddressHardFail"),
             profiling: document.boolean("enableProfiling"),
+            runs_as_service: document.boolean("windowsRunAsService"),
             shadow: flags.shadow,
             once: flags.once.then_some(OutputFlags { output: flags.output }),
             dns: DnsSettings::beside_rules(&flags.dns, flags.dns_config.as_deref())?,

@@ -78,8 +78,7 @@ impl TrafficSettings {
         if mode.system() == std::env::consts::OS {
             return Ok(());
         }
-        let of_here = modes::ALL.iter().filter(|mode| mode.system() == std::env::consts::OS);
-        let of_here: Vec<&str> = of_here.map(|mode| mode.name()).collect();
+        let of_here: Vec<&str> = modes::of_this_system().map(|mode| mode.name()).collect();
         bail!(
             "mode {} is for {} nodes only, and this is {}: set mode to one of {}, or to nothing",
             mode.name(),

@@ -12,7 +12,8 @@ fn site() -> Site {
 
 #[test]
 fn a_service_is_drawn_from_clients_to_endpoints() {
-    let page = Page::of(&site(), "#/service/default/web");
+    let site = site();
+    let page = Page::of(&site, "#/service/default/web");
     page.wait(PICTURE);
     assert_eq!(page.texts(".client strong"), ["a pod", "the node itself", "outside"]);
     let frontends = page.texts(".frontend strong");
@@ -27,7 +28,8 @@ fn a_service_is_drawn_from_clients_to_endpoints() {
 
 #[test]
 fn an_arrow_shows_the_field_its_line_and_the_objects() {
-    let page = Page::of(&site(), "#/service/default/web");
+    let site = site();
+    let page = Page::of(&site, "#/service/default/web");
     page.wait(PICTURE);
     page.click(".arrow.outside[aria-label*='local pool'], .arrow.outside[role=button]");
     page.wait("document.querySelector('.arrow[aria-pressed=true]') !== null");
@@ -59,7 +61,8 @@ fn the_same_part_is_highlighted_in_every_mode() {
 
 #[test]
 fn a_refusal_is_part_of_the_picture() {
-    let page = Page::of(&site(), "#/service/shop/reports");
+    let site = site();
+    let page = Page::of(&site, "#/service/shop/reports");
     page.wait_for_text(".route.refused .reason", "no-endpoints");
     page.wait_for_text(".endpoint.idle .chip", "not ready");
     page.finish();

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{assert_none, crates, file_name, read, rust_files};
 
 /// The parts of the event loop of userspace mode are states of the same connection.
-const MAY_BE_CIRCULAR: &str = "relay/worker/";
+const MAY_BE_CIRCULAR: &str = "relay/system/worker/";
 
 /// The path of a module within its crate; empty for the root.
 type Module = Vec<String>;
@@ -38,7 +38,10 @@ fn names(krate: &str, circle: &BTreeSet<Module>) -> Vec<String> {
 
 impl Modules {
     fn read(folder: &Path) -> Self {
-        let files = rust_files(folder).into_iter().filter(|file| file_name(file) != "main.rs");
+        // The folder of the other operating system has the same modules.
+        let is_other =
+            |file: &Path| file.strip_prefix(folder).is_ok_and(|it| it.starts_with("windows") || it == "windows.rs");
+        let files = rust_files(folder).into_iter().filter(|file| file_name(file) != "main.rs" && !is_other(file));
         Self::new(files.map(|file| (module_of(file.strip_prefix(folder).unwrap_or(&file)), read(&file))))
     }
 
@@ -104,6 +107,10 @@ fn reachable(edges: &BTreeMap<&Module, BTreeSet<Module>>, start: &Module) -> BTr
 
 fn module_of(file: &Path) -> Module {
     let mut module: Module = file.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    // The folder of Linux is the module `system`.
+    if let Some(first) = module.first_mut().filter(|it| *it == "linux") {
+        "system".clone_into(first);
+    }
     if module.last().is_some_and(|it| it == "mod") || module == ["lib"] {
         module.pop();
     }

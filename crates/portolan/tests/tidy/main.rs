@@ -22,11 +22,11 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("kernel", &["model"]),
     ("relay", &["kernel", "model"]),
     ("dns", &["model", "kernel"]),
-    ("hns", &[]),
+    ("hns", &["kernel"]),
     ("dataplane", &["plan", "kernel", "hns", "relay", "model"]),
     ("explain", &["plan", "dataplane", "model"]),
     ("top", &["explain", "kernel"]),
-    ("status", &["plan", "model"]),
+    ("status", &["plan", "kernel", "model"]),
     ("page", &["plan", "dataplane", "explain", "source", "status", "model"]),
     ("shadow", &["plan", "dataplane", "kernel", "model"]),
     (

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -16,6 +15,7 @@ use tokio_rustls::TlsConnector;
 
 use super::credentials::{Login, host};
 use super::error::chain;
+use crate::system::keepalive::probe;
 
 /// For all addresses together, and for TLS after that.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -81,22 +81,6 @@ async fn first(attempts: &mut JoinSet<(SocketAddr, io::Result<TcpStream>)>) -> R
         }
     }
     Err(last)
-}
-
-/// The kernel probes a connection while it is idle, so that a machine that vanished without a word is noticed.
-fn probe(socket: &TcpStream, keepalive: Duration) -> io::Result<()> {
-    let milliseconds = u32::try_from((keepalive * 2).as_millis()).unwrap_or(u32::MAX);
-    sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_socket_keepalive(socket, true)?;
-    sockopt::set_tcp_keepidle(socket, whole_seconds(keepalive))?;
-    sockopt::set_tcp_keepintvl(socket, whole_seconds(keepalive / 3))?;
-    sockopt::set_tcp_keepcnt(socket, 3)?;
-    Ok(sockopt::set_tcp_user_timeout(socket, milliseconds)?)
-}
-
-/// The kernel refuses a period of zero.
-fn whole_seconds(period: Duration) -> Duration {
-    Duration::from_secs(period.as_secs().max(1))
 }
 
 async fn speak<S>(socket: S) -> Result<SendRequest<Full<Bytes>>, String>

@@ -1,13 +1,10 @@
 //! Credential plugins: programs that print a token or a client certificate, by `client.authentication.k8s.io`.
 
 use std::io::{self, IsTerminal};
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,6 +12,7 @@ use super::base64;
 use super::error::AccessError;
 use super::kubeconfig::{Cluster, Exec};
 use super::selected::Selected;
+use crate::system::plugin::output;
 
 const VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
@@ -72,23 +70,6 @@ pub(super) fn run(
         return Err(failed(failure(&output)));
     }
     issued(&output.stdout).map_err(failed)
-}
-
-/// The output of a program. Without one it ran into the timeout and was killed, with the processes that it has started.
-fn output(mut program: Command, timeout: Option<Duration>) -> io::Result<Option<Output>> {
-    let Some(timeout) = timeout else { return program.output().map(Some) };
-    let child = program.stdout(Stdio::piped()).process_group(0).spawn()?;
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (sender, receiver) = mpsc::channel();
-    // The thread outlives the timeout only until the pipes are closed; then it reaps the program.
-    std::thread::spawn(move || sender.send(child.wait_with_output()));
-    match receiver.recv_timeout(timeout) {
-        Ok(output) => output.map(Some),
-        Err(_) => {
-            group.map(|group| kill_process_group(group, Signal::KILL)).transpose()?;
-            Ok(None)
-        }
-    }
 }
 
 fn version<'a>(selected: &Selected, exec: &'a Exec) -> Result<&'a str, AccessError> {

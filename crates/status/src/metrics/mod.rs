@@ -4,7 +4,7 @@ mod descriptor;
 mod generic;
 mod kube_proxy;
 mod own;
-mod process;
+pub(crate) mod process;
 mod registry;
 mod relay;
 mod rules;

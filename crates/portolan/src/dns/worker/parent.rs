@@ -4,8 +4,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,6 +16,7 @@ use portolan_status::Metrics;
 use super::facts::Change;
 use super::frame::{read_number, write_change};
 use crate::flags::DnsUser;
+use crate::system::{self, Stream};
 
 /// How long the process may take to put names in force.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,7 +59,7 @@ struct State {
 
 struct Running {
     process: Child,
-    stream: UnixStream,
+    stream: Stream,
 }
 
 impl Worker {
@@ -159,8 +158,8 @@ impl Shared {
         }
     }
 
-    fn start(&self, command: &WorkerCommand) -> io::Result<UnixStream> {
-        let (stream, theirs) = UnixStream::pair()?;
+    fn start(&self, command: &WorkerCommand) -> io::Result<Stream> {
+        let (stream, theirs) = system::pair()?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let process = command.spawn(theirs)?;
         let reader = stream.try_clone()?;
@@ -175,7 +174,7 @@ impl Shared {
     }
 
     /// Reads confirmations until the process has ended.
-    fn follow(&self, mut stream: UnixStream) {
+    fn follow(&self, mut stream: Stream) {
         while let Ok(Some(number)) = read_number(&mut stream) {
             self.lock().confirmed = number;
             self.changed.notify_all();
@@ -195,11 +194,11 @@ impl Shared {
 }
 
 impl WorkerCommand {
-    fn spawn(&self, stream: UnixStream) -> io::Result<Child> {
-        let mut command = Command::new("/proc/self/exe");
+    fn spawn(&self, stream: Stream) -> io::Result<Child> {
+        let mut command = Command::new(system::own_program()?);
         command.arg("dns-worker").arg("--user").arg(self.user.to_string());
         self.listen.iter().for_each(|address| _ = command.arg("--listen").arg(address.to_string()));
         self.config.iter().for_each(|file| _ = command.arg("--config").arg(file));
-        command.env_clear().stdin(Stdio::from(OwnedFd::from(stream))).stdout(Stdio::null()).spawn()
+        command.env_clear().stdin(system::as_input(stream)).stdout(Stdio::null()).spawn()
     }
 }

@@ -1,8 +1,6 @@
 //! The DNS process of a node: opens the ports, gives up all privileges, and only then reads from the network.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
@@ -20,6 +18,7 @@ use crate::exit::SUCCESS;
 use crate::flags::DnsWorkerFlags;
 use crate::log::{self, LogFormat, LogSettings};
 use crate::settings::DnsSettings;
+use crate::system::{self, Stream};
 
 /// What happens to the process.
 enum Input {
@@ -35,7 +34,7 @@ pub(crate) fn run(flags: &DnsWorkerFlags) -> anyhow::Result<u8> {
     let sockets = Sockets::open(&settings.listen).context("serving DNS")?;
     drop_privileges(flags.user.user, flags.user.group).context("giving up privileges")?;
     // The other end of standard input is the process that programs the rules.
-    let parent = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    let parent = system::from_input()?;
     let runtime = runtime::start()?;
     let mut names = Names::start_on(settings, sockets, &runtime)?;
     let (sender, inputs) = sync_channel(4);
@@ -68,7 +67,7 @@ fn read_settings(flags: &DnsWorkerFlags) -> anyhow::Result<DnsSettings> {
     DnsSettings::beside_rules(&listen, flags.config.as_deref())?.context("no address to serve DNS at")
 }
 
-fn read_changes(mut parent: UnixStream, inputs: &SyncSender<Input>) {
+fn read_changes(mut parent: Stream, inputs: &SyncSender<Input>) {
     while let Ok(Some((number, change))) = read_change(&mut parent) {
         if inputs.send(Input::Change(number, Box::new(change))).is_err() {
             return;

@@ -1,0 +1,7 @@
+//! What the server needs of Windows.
+
+pub(crate) mod datagrams;
+pub(crate) mod open;
+mod random;
+
+pub(crate) use random::random_bytes;

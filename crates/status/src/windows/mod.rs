@@ -1,0 +1,4 @@
+//! What the servers and the metrics need of Windows.
+
+pub(crate) mod listen;
+mod process;

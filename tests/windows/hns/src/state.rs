@@ -1,0 +1,107 @@
+//! The state between two calls, in files.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use portolan_hns::{Endpoint, Error, ErrorKind, Habits, LoadBalancer, MemoryHns, Network, Version};
+use serde::{Deserialize, Serialize};
+
+/// `state.json`. A test writes it before the first call, and reads it after the last.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+pub(crate) struct State {
+    pub(crate) networks: Vec<Network>,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) balancers: Vec<LoadBalancer>,
+    /// Two numbers; the newest that is known if there are none.
+    version: Vec<u32>,
+    /// Objects get identities of HNS's own making.
+    ignores_identities: bool,
+    /// Modification answers "not implemented".
+    lacks_modification: bool,
+    /// One call in so many fails, half of them after their effect; 0 means never.
+    fails_one_in: u64,
+    /// The process ends without a word when so many more calls have been made; 0 means never.
+    dies_after: u64,
+    /// Calls so far.
+    calls: u64,
+}
+
+impl State {
+    fn habits(&self) -> Habits {
+        let version = match self.version[..] {
+            [major, minor] => Version::new(major, minor),
+            _ => Version::MODIFIES,
+        };
+        Habits { version, ignores_identities: self.ignores_identities, lacks_modification: self.lacks_modification }
+    }
+
+    /// Whether this call fails, and whether it has its effect all the same.
+    fn failure(&self) -> Option<bool> {
+        let mixed = self.calls.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (self.fails_one_in > 0 && mixed % self.fails_one_in == 0).then_some(mixed / self.fails_one_in % 2 == 1)
+    }
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("HNS_STATE").map_or_else(|| r"C:\hns".into(), PathBuf::from)
+}
+
+/// Held during a call: calls of all processes follow each other.
+fn lock(folder: &Path) -> std::io::Result<File> {
+    fs::create_dir_all(folder)?;
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Performs a call on the state, with a line in the log.
+pub(crate) fn call<T>(
+    name: &str,
+    arguments: &str,
+    effect: impl FnOnce(&mut MemoryHns) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let broken = |error: std::io::Error| Error::new("using the state of the stand-in", 0x8000_4005, error.to_string());
+    let folder = folder();
+    let _lock = lock(&folder).map_err(broken)?;
+    let mut state: State = fs::read(folder.join("state.json"))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    state.calls += 1;
+    let outcome = perform(&mut state, effect);
+    let code = outcome.as_ref().err().map_or(0, Error::code);
+    log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", state.calls)).map_err(broken)?;
+    let is_last = state.dies_after == 1;
+    state.dies_after = state.dies_after.saturating_sub(1);
+    save(&folder, &state).map_err(broken)?;
+    if is_last {
+        std::process::exit(137);
+    }
+    outcome
+}
+
+fn perform<T>(state: &mut State, effect: impl FnOnce(&mut MemoryHns) -> Result<T, Error>) -> Result<T, Error> {
+    let failure = state.failure();
+    let failed = || Error::of(ErrorKind::Other, "a call that the stand-in lets fail");
+    if failure == Some(false) {
+        return Err(failed());
+    }
+    let mut hns = MemoryHns::new(state.habits());
+    hns.restore(&state.networks, &state.endpoints, &state.balancers, state.calls);
+    let outcome = effect(&mut hns);
+    (state.endpoints, state.balancers) = hns.held();
+    if failure == Some(true) { Err(failed()) } else { outcome }
+}
+
+fn log(folder: &Path, line: &str) -> std::io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(folder.join("calls.log"))?.write_all(line.as_bytes())
+}
+
+/// Readers see the old state or the new one.
+fn save(folder: &Path, state: &State) -> std::io::Result<()> {
+    let text = serde_json::to_string_pretty(state).map_err(std::io::Error::other)?;
+    fs::write(folder.join("state.new"), text)?;
+    fs::rename(folder.join("state.new"), folder.join("state.json"))
+}
