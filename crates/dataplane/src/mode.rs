@@ -42,6 +42,11 @@ pub trait Mode: Sync {
     /// What the mode uses of the kernel that not every release has, the oldest first.
     fn features(&self) -> &'static [Feature];
 
+    /// The command whose output a listing looks like, where the listing does not begin with it.
+    fn tool(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Kernel modules that are not on every machine, besides nf_tables and conntrack.
     fn kernel_modules(&self) -> &'static [&'static str] {
         &[]

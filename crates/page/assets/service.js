@@ -53,7 +53,7 @@ class ServiceView {
     h("div", { class: "evidence" }, this.#behind, this.#listings.element), this.#isInEveryMode ? null : this.#connections.element);
     on("services", ({ detail }) => this.#mayHaveChanged(detail));
     on("changes", ({ detail }) => this.#mayHaveChanged(detail));
-    on("connected", () => { if (this.#answer && this.#answer.change !== context.store.overview.change) this.load(); });
+    on("connected", ({ detail }) => { if (detail.isRestarted || this.#answer?.change !== context.store.overview.change) this.load(); });
     on("rates", ({ detail }) => this.#addRate(detail));
     on("service", ({ detail }) => this.#picture.rates(detail));
   }

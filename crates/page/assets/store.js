@@ -20,6 +20,7 @@ export class Store extends EventTarget {
   #loading = null;
   #servicesChange = 0;
   #isNewConnection = true;
+  #started = null;
 
   /** Opens the stream of events, also for the endpoints of one Service. */
   follow(service = null) {
@@ -37,12 +38,15 @@ export class Store extends EventTarget {
     this.#tell("live");
   }
 
-  /** What happened before the connection; a later number would be heard of. A restarted daemon counts from 1 again. */
-  #catchUp({ change }) {
+  /** What happened before the connection: a later change would be heard of. A server that was restarted counts from 1 again. */
+  #catchUp({ change, started_unix_ms: started }) {
     this.#isNewConnection = false;
-    if (this.services && this.#servicesChange !== change) this.loadServices().catch(() => {});
-    if (this.changes.length && this.changes.at(-1).number !== change) this.loadChanges().catch(() => {});
-    this.#tell("connected");
+    const isRestarted = this.#started !== null && this.#started !== started;
+    this.#started = started;
+    if (isRestarted) this.changes = [];
+    if (this.services && (isRestarted || this.#servicesChange !== change)) this.loadServices().catch(() => {});
+    if (isRestarted || (this.changes.length && this.changes.at(-1).number !== change)) this.loadChanges().catch(() => {});
+    this.#tell("connected", { isRestarted });
   }
 
   #hear(name, data) {
@@ -101,11 +105,6 @@ export class Store extends EventTarget {
 
   async loadChanges() {
     const answer = await ask("changes", { after: this.changes.at(-1)?.number ?? 0, limit: KEPT_CHANGES });
-    // A daemon that was restarted counts from 1 again.
-    if (answer.newest < (this.changes.at(-1)?.number ?? 0)) {
-      this.changes = [];
-      return this.loadChanges();
-    }
     this.#addChanges(answer.changes);
     this.#tell("changes");
   }

@@ -37,6 +37,8 @@ pub enum Question {
     /// What a stream of events sends: everything that is new after a change, and the rates.
     Live {
         after: Option<u64>,
+        /// The last reading of counters that is known.
+        reading: u64,
         services: Vec<String>,
     },
 }

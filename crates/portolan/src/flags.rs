@@ -5,6 +5,7 @@ mod modes;
 mod names;
 mod tools;
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,6 +69,9 @@ pub enum Command {
     /// The DNS process of `portolan proxy --dns-user`
     #[command(hide = true)]
     DnsWorker(DnsWorkerFlags),
+    /// A command of `kubectl portolan` that ends with the connection
+    #[command(hide = true)]
+    Attached(AttachedFlags),
     /// Print the environment variables that kubelet gives to a container
     Env(EnvironmentFlags),
     /// Run a command with those variables and with the cluster's DNS, as in a container
@@ -322,6 +326,12 @@ pub struct QuestionFlags {
     pub control: ControlFlags,
     #[command(flatten)]
     pub output: OutputFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct AttachedFlags {
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -84,10 +84,17 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Run(flags) => commands::run(&flags),
         Command::Dns(flags) => dns::run(&flags),
         Command::DnsWorker(flags) => dns::worker::run(&flags),
+        Command::Attached(flags) => attached(&flags.command),
         Command::Cleanup(flags) => commands::cleanup(&flags),
         Command::Completions(flags) => commands::completions(&flags),
         Command::Man(flags) => commands::man(&flags),
     }
+}
+
+fn attached(command: &[OsString]) -> anyhow::Result<u8> {
+    commands::end_with_connection()?;
+    let arguments: Vec<OsString> = std::iter::once("portolan".into()).chain(command.iter().cloned()).collect();
+    run(&arguments)
 }
 
 /// kube-proxy fails with 1; the commands that compare use 1 for "they differ".

@@ -14,6 +14,7 @@ mod once;
 mod run;
 mod state;
 mod terminal;
+mod update;
 
 use portolan_explain::ChangeEntry;
 use portolan_explain::top::TopAnswer;

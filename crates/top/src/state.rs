@@ -3,9 +3,9 @@
 use portolan_explain::top::TopRow;
 use ratatui::crossterm::event::KeyEvent;
 
+use crate::Reading;
 use crate::board::{Board, Live};
 use crate::columns::Sort;
-use crate::{Reading, keys};
 
 /// Lines around the rows: two of summary, a heading, and the keys.
 const FRAME: u16 = 4;
@@ -58,21 +58,6 @@ pub enum Next {
 }
 
 impl State {
-    pub fn update(&mut self, input: Input) -> Next {
-        match input {
-            Input::Key(key) => return keys::press(self, key),
-            Input::Height(height) => self.height = height,
-            Input::Reading(reading) => {
-                self.problem = None;
-                self.board.take(*reading);
-                self.scroll = self.scroll.min(self.lines().saturating_sub(1));
-            }
-            Input::Failure(problem) => self.problem = Some(problem),
-            Input::Stop => return Next::Quit,
-        }
-        Next::Draw
-    }
-
     /// The Service port whose endpoints are shown.
     pub fn service(&self) -> Option<&str> {
         match &self.view {

@@ -35,6 +35,10 @@ impl Mode for EbpfMode {
         NAME
     }
 
+    fn tool(&self) -> Option<&'static str> {
+        Some("nft list ruleset, bpftool map dump")
+    }
+
     fn missing(&self) -> Option<String> {
         requirements::refused()
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use portolan_kernel::conntrack::{Conntrack, Flow};
 use portolan_model::{Family, Protocol};
-use portolan_plan::{FrontendAddress, NodePlan, Plan, PortKey, ServicePlan};
+use portolan_plan::{FrontendAddress, NodePlan, Plan, Pool, PortKey, ServicePlan, Verdict};
 
 pub use worker::{FlowWorker, NoteWalk};
 
@@ -123,6 +123,16 @@ fn is_untranslated(flow: &Flow, plan: &Plan) -> bool {
     flow.reply_source == destination && [Protocol::Tcp, Protocol::Sctp].into_iter().any(is_served)
 }
 
+/// The pools that any route of a Service port leads to.
+fn pools(port: &ServicePlan) -> BTreeSet<Pool> {
+    let routes = port.frontends.iter().flat_map(|it| [it.routes.pod, it.routes.node, it.routes.outside]);
+    let forwarded = routes.filter_map(|route| match route.verdict {
+        Verdict::Forward(pool) => Some(pool),
+        Verdict::Refuse(_) => None,
+    });
+    forwarded.collect()
+}
+
 struct Check<'a> {
     plan: &'a Plan,
     suspects: &'a Suspects,
@@ -133,13 +143,13 @@ struct Check<'a> {
 impl Check<'_> {
     /// A flow is stale if its destination is served and it leads elsewhere, or if an earlier plan has led it to an endpoint
     /// that its destination no longer has. A node port without endpoints counts as not served: another process may use the
-    /// same port number on another address. Flows to the relay are left alone, because it selects an endpoint for each
-    /// datagram.
+    /// same port number on another address. A flow to the relay is stale only if its listener may have closed: the relay
+    /// selects an endpoint for each datagram.
     fn is_stale(&mut self, flow: &Flow) -> bool {
         let (destination, leads_to) = (flow.original_destination, flow.reply_source);
         let node = &self.plan.node;
         if node.limits.relayed && leads_to != destination && node.owns(leads_to.ip()) {
-            return false;
+            return self.has_lost_its_listener(flow);
         }
         let Some(claim) = self.plan.holder(destination.ip(), destination.port(), Protocol::Udp) else {
             return self.was_served(flow);
@@ -151,17 +161,30 @@ impl Check<'_> {
         }
     }
 
+    /// A pool that no route uses has no listener, and the next one may get another port.
+    fn has_lost_its_listener(&self, flow: &Flow) -> bool {
+        let now =
+            |before: &ServicePlan| self.plan.services.get(&before.key).map(|port| pools(port)).unwrap_or_default();
+        self.earlier(flow).any(|before| pools(before) != now(before))
+    }
+
+    /// What the destination of a flow has led to since the last walk.
+    fn earlier(&self, flow: &Flow) -> impl Iterator<Item = &ServicePlan> {
+        let destination = flow.original_destination;
+        let vip = FrontendAddress::Vip(destination.ip(), destination.port());
+        let addresses = [vip, FrontendAddress::NodePort(destination.port())].map(|address| (flow.family(), address));
+        let plans = addresses.into_iter().filter_map(|address| self.suspects.earlier.get(&address));
+        plans.flatten().map(Arc::as_ref)
+    }
+
     fn was_served(&mut self, flow: &Flow) -> bool {
         let (destination, leads_to) = (flow.original_destination, flow.reply_source);
         if leads_to == destination {
             return false;
         }
         let (family, port) = (flow.family(), FrontendAddress::NodePort(destination.port()));
-        let addresses = [FrontendAddress::Vip(destination.ip(), destination.port()), port];
-        let plans = addresses.iter().filter_map(|address| self.suspects.earlier.get(&(family, *address))).flatten();
-        let mut endpoints = plans.flat_map(|plan| plan.serving());
-        endpoints.any(|endpoint| endpoint.socket() == leads_to)
-            || self.suspects.withdrawn.contains(&destination.ip()) && self.serves(family, port, leads_to)
+        let leads_to_one = self.earlier(flow).flat_map(|plan| plan.serving()).any(|it| it.socket() == leads_to);
+        leads_to_one || self.suspects.withdrawn.contains(&destination.ip()) && self.serves(family, port, leads_to)
     }
 
     fn serves(&mut self, family: Family, frontend: FrontendAddress, endpoint: SocketAddr) -> bool {

@@ -24,6 +24,10 @@ impl Mode for NftablesMode {
         NAME
     }
 
+    fn tool(&self) -> Option<&'static str> {
+        Some("nft list ruleset")
+    }
+
     fn missing(&self) -> Option<String> {
         requirements::refused()
     }

@@ -45,7 +45,7 @@ fn changed(old: &Slice, new: &Slice) -> String {
         match before.get(address) {
             None => list.push(format!("endpoint {} was added", described(endpoint))),
             Some(old) if old != endpoint => {
-                list.push(format!("endpoint {} {}", described(endpoint), state(old, endpoint)))
+                list.push(format!("endpoint {} {}", described(endpoint), state(old, endpoint)));
             }
             Some(_) => {}
         }

@@ -138,7 +138,7 @@ impl TopBook {
     }
 
     fn remembers(&self, since: &Cursor) -> bool {
-        let is_recent = since.reading + REMEMBERED > self.reading && since.reading <= self.reading;
+        let is_recent = since.reading.saturating_add(REMEMBERED) > self.reading && since.reading <= self.reading;
         since.book == self.number && is_recent
     }
 }

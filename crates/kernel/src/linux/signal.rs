@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// SIGTERM
+    /// SIGTERM, or SIGHUP where that is waited for
     Terminate,
     /// SIGINT
     Interrupt,
@@ -19,7 +19,16 @@ pub struct TerminationSignals {
 
 /// Blocks SIGTERM and SIGINT. Must be called before any thread is started, because threads inherit the signal mask.
 pub fn block_termination_signals() -> io::Result<TerminationSignals> {
-    let signals = termination_signals();
+    block(&[libc::SIGTERM, libc::SIGINT])
+}
+
+/// The same with SIGHUP, which the kernel sends when a terminal is closed.
+pub fn block_terminal_signals() -> io::Result<TerminationSignals> {
+    block(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+}
+
+fn block(numbers: &[libc::c_int]) -> io::Result<TerminationSignals> {
+    let signals = set_of(numbers);
     // SAFETY: `signals` is initialised, and the old mask is not requested.
     let outcome = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, std::ptr::null_mut()) };
     if outcome != 0 {
@@ -69,13 +78,14 @@ impl AsFd for TerminationSignals {
     }
 }
 
-fn termination_signals() -> libc::sigset_t {
+fn set_of(numbers: &[libc::c_int]) -> libc::sigset_t {
     let mut signals = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set, and the signal numbers exist.
     unsafe {
         libc::sigemptyset(signals.as_mut_ptr());
-        libc::sigaddset(signals.as_mut_ptr(), libc::SIGTERM);
-        libc::sigaddset(signals.as_mut_ptr(), libc::SIGINT);
+        for number in numbers {
+            libc::sigaddset(signals.as_mut_ptr(), *number);
+        }
         signals.assume_init()
     }
 }

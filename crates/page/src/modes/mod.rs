@@ -73,7 +73,7 @@ impl Known<'_> {
         ModeListing {
             mode: mode.name(),
             is_active: mode == self.mode,
-            tool: listing.lines.first().and_then(|line| line.text.strip_prefix("# ")).map(str::to_owned),
+            tool: mode.tool().or_else(|| listing.lines.first()?.text.strip_prefix("# ")).map(str::to_owned),
             missing: mode.missing(),
             lines: if full { all(&listing, &tags, &of_service) } else { excerpt(&listing, &tags, &of_service) },
         }

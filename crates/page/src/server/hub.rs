@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::MissedTickBehavior;
 
 use super::Ask;
-use super::connection::Lifetime;
+use super::lifetime::Lifetime;
 use super::thread::answered;
 use crate::answers::{LiveAnswer, Overview, Rates};
 use crate::question::Question;
@@ -80,8 +80,8 @@ impl Hub {
         streams.is_fed.then_some(services)
     }
 
-    async fn look(self: &Arc<Self>, after: Option<u64>, services: Vec<String>) -> Option<LiveAnswer> {
-        let reply = answered(&self.ask, Question::Live { after, services }).await?;
+    async fn look(&self, sent: &Sent, services: Vec<String>) -> Option<LiveAnswer> {
+        let reply = answered(&self.ask, Question::Live { after: sent.change, reading: sent.reading, services }).await?;
         if reply.status == 200 { serde_json::from_str(&reply.body).ok() } else { None }
     }
 
@@ -175,7 +175,7 @@ async fn feed(hub: Arc<Hub>) {
     loop {
         clock.tick().await;
         let Some(services) = hub.wanted() else { return };
-        let live = hub.look(sent.change, services).await;
+        let live = hub.look(&sent, services).await;
         let mut events = live.map_or_else(Events::default, |live| sent.events(live));
         if looks % COMMENT_EVERY == 0 {
             events.common.push(Bytes::from_static(b": still here\n\n"));

@@ -36,7 +36,7 @@ impl Server {
 
     /// One that echoes each question.
     pub(crate) fn echo() -> Self {
-        Self::start(|question| Reply::of(question))
+        Self::start(Reply::of)
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

@@ -9,7 +9,7 @@ use crate::client::Server;
 const TOKEN: &str = "0123456789abcdef-token";
 
 fn server() -> Server {
-    Server::start_with(Some(TOKEN), |question| Reply::of(question))
+    Server::start_with(Some(TOKEN), Reply::of)
 }
 
 #[test]

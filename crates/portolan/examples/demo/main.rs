@@ -4,12 +4,14 @@
 //! nothing outside its own network namespaces, and leaves nothing behind.
 #![forbid(unsafe_code)]
 
+mod picture;
 mod screen;
 mod stage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -64,6 +66,7 @@ fn play() -> anyhow::Result<()> {
     lose_all_pods(&screen, &stage)?;
     explain_packets(&screen, &stage)?;
     repair_drift(&screen, &stage)?;
+    draw_a_service(&screen, &stage)?;
     clean_up(&screen, &stage)?;
     drop(stage);
     screen.print("\nThe daemon has stopped, the lab is gone, and nothing is left behind.");
@@ -207,8 +210,46 @@ fn repair_drift(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
     show(screen, stage, &["verify"], 0)
 }
 
+/// What the page draws, as text.
+fn draw_a_service(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
+    screen.heading("8  The picture of a Service");
+    let answers = stage.connect(CLIENT_POD, stage.cluster_ip(WEB)?, CONNECTIONS)?;
+    let measured: Vec<(String, usize)> = answers.iter().map(|(pod, count)| (address_of(pod), *count)).collect();
+    screen.print("   clients                 frontends                               endpoints of default/web:http\n");
+    picture::picture(&stage.service(WEB)?, &measured).iter().for_each(|line| screen.print(line));
+    screen.print("");
+    under_load(stage, || show(screen, stage, &["top", "--once"], 0))?;
+    screen.print("\nThe same, live:");
+    screen.print("  portolan page --manifests examples/     then open http://127.0.0.1:8480: the picture with the rules behind it");
+    screen.print("  portolan top                            the table above as a full screen, beside a running daemon");
+    screen.pause(2.0);
+    Ok(())
+}
+
+/// While the pod keeps connecting.
+fn under_load(stage: &Stage, action: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let (to, is_done) = (stage.cluster_ip(WEB)?, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                stage.connect(CLIENT_POD, to, 1)?;
+            }
+            Ok(())
+        });
+        let outcome = action();
+        is_done.store(true, Ordering::Relaxed);
+        load.join().expect("connecting does not panic").and(outcome)
+    })
+}
+
+/// The endpoint of a pod of the lab.
+fn address_of(pod: &str) -> String {
+    let address = topology::by_name(pod).and_then(|host| host.ipv4.first().copied());
+    address.map_or(String::new(), |address| format!("{address}:8080"))
+}
+
 fn clean_up(screen: &Screen, stage: &Stage) -> anyhow::Result<()> {
-    screen.heading("8  Cleanup");
+    screen.heading("9  Cleanup");
     stage.stop_daemon()?;
     screen.print("The daemon has stopped. Its rules stay, and traffic continues until it is back.");
     show(screen, stage, &["cleanup"], 0)?;

@@ -115,17 +115,23 @@ impl Stage {
         status.code().context("portolan was killed")
     }
 
-    /// The ClusterIP and port of a Service.
-    pub(crate) fn cluster_ip(&self, service: &str) -> anyhow::Result<SocketAddr> {
+    /// A Service port, as `portolan services --output json` has it.
+    pub(crate) fn service(&self, service: &str) -> anyhow::Result<serde_json::Value> {
         let mut command = self.portolan(&["services", "--output", "json", "--control-socket"]);
         command.arg(self.socket());
         let output = self.lab.host(topology::NODE).run(|| command.output())?;
         let answer: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let rows = answer["services"].as_array().into_iter().flatten();
-        let mut frontends = rows.filter(|row| row["service"] == service).filter_map(|row| row["frontends"].as_array());
-        let frontend = frontends.next().and_then(|them| them.first()).and_then(|it| it.as_str());
+        let mut rows = answer["services"].as_array().into_iter().flatten();
+        let row = rows.find(|row| row["service"] == service).cloned();
+        row.with_context(|| format!("{service} is not in {answer}"))
+    }
+
+    /// The ClusterIP and port of a Service.
+    pub(crate) fn cluster_ip(&self, service: &str) -> anyhow::Result<SocketAddr> {
+        let row = self.service(service)?;
+        let frontend = row["frontends"].as_array().and_then(|them| them.first()).and_then(|it| it.as_str());
         let address = frontend.and_then(|text| text.rsplit(' ').next()?.split('/').next()?.parse().ok());
-        address.with_context(|| format!("{service} has no ClusterIP in {answer}"))
+        address.with_context(|| format!("{service} has no ClusterIP in {row}"))
     }
 
     fn is_verified(&self) -> anyhow::Result<bool> {

@@ -1,5 +1,6 @@
 //! Commands that query and print.
 
+mod attached;
 mod changes;
 mod cleanup;
 mod connections;
@@ -29,6 +30,7 @@ use crate::flags::{
 use crate::offline::load;
 use crate::settings::{QuestionSettings, require_manifests};
 
+pub(crate) use attached::end_with_connection;
 pub use changes::changes;
 pub use cleanup::{cleanup, cleanup_all};
 pub use connections::connections;

@@ -16,6 +16,8 @@ use crate::flags::{Output, TopFlags};
 
 /// Each reading costs the daemon something; it has no new one within a shorter time.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(200);
+/// Where a reading is expensive, the daemon repeats the last one for a while.
+const MOST_TRIES: usize = 60;
 /// All that the daemon keeps.
 const MOST_CHANGES: usize = 1000;
 
@@ -44,10 +46,17 @@ pub fn top(flags: &TopFlags) -> anyhow::Result<u8> {
 /// Rates need two readings.
 fn once(flags: &TopFlags, mut state: State, daemon: &mut Daemon) -> anyhow::Result<u8> {
     let first = daemon.ask(&Wanted::default())?;
+    let at = first.answer.at;
     state.update(Input::Reading(Box::new(first)));
-    std::thread::sleep(flags.interval.max(SHORTEST_INTERVAL));
-    let second = daemon.ask(&Wanted::default())?;
-    state.update(Input::Reading(Box::new(second)));
+    for _ in 0..MOST_TRIES {
+        std::thread::sleep(flags.interval.max(SHORTEST_INTERVAL));
+        let next = daemon.ask(&Wanted::default())?;
+        let is_new = next.answer.at != at;
+        state.update(Input::Reading(Box::new(next)));
+        if is_new {
+            break;
+        }
+    }
     show(&flags.output, &Summary::of(&state), |_, style| portolan_top::text(&state, style))?;
     Ok(SUCCESS)
 }

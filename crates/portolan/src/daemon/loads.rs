@@ -14,7 +14,8 @@ const AT_MOST_EVERY: Duration = Duration::from_secs(10);
 const PART: u32 = 50;
 
 pub(super) struct Loads {
-    at_most_every: Duration,
+    /// The time until the next count, by how long the last one took.
+    pause: fn(Duration) -> Duration,
     conntrack: Option<Conntrack>,
     load: Load,
     /// When the load is counted again.
@@ -23,13 +24,13 @@ pub(super) struct Loads {
 
 impl Default for Loads {
     fn default() -> Self {
-        Self::at_most_every(AT_MOST_EVERY)
+        Self::paced(|took| AT_MOST_EVERY.max(took * PART))
     }
 }
 
 impl Loads {
-    pub(super) fn at_most_every(at_most_every: Duration) -> Self {
-        Self { at_most_every, conntrack: None, load: Load::default(), again: None }
+    pub(super) fn paced(pause: fn(Duration) -> Duration) -> Self {
+        Self { pause, conntrack: None, load: Load::default(), again: None }
     }
 
     /// The last count.
@@ -45,7 +46,7 @@ impl Loads {
             if let Err(error) = self.count(plan) {
                 tracing::warn!("counting open connections: {error}; the previous values are shown");
             }
-            self.again = Some(begin + self.at_most_every.max(begin.elapsed() * PART));
+            self.again = Some(begin + (self.pause)(begin.elapsed()));
         }
         &self.load
     }

@@ -16,8 +16,9 @@ use crate::control::{AnswerTop, Published, SharedReader};
 
 /// Several readers share a reading, and a reader that asks every second always finds a new one.
 const AT_MOST_EVERY: Duration = Duration::from_millis(900);
-/// Reading takes at most this part of a processor.
-const PART: u32 = 20;
+/// A reading that takes long is repeated less often, but a screen must stay live.
+const PART: u32 = 10;
+const AT_LEAST_EVERY: Duration = Duration::from_secs(3);
 /// Without a question for so long, the readings are forgotten.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -102,7 +103,7 @@ impl Readings {
         let number = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
         Self {
             book: TopBook::new(number),
-            loads: Loads::at_most_every(AT_MOST_EVERY),
+            loads: Loads::paced(pause),
             detail: Default::default(),
             refusals: Vec::new(),
             notes: Vec::new(),
@@ -122,7 +123,7 @@ impl Readings {
                 self.take(current, service, sample.context("reading the kernel's counters")?);
             }
         }
-        self.again = self.at + AT_MOST_EVERY.max(self.at.elapsed() * PART);
+        self.again = self.at + pause(self.at.elapsed());
         Ok(())
     }
 
@@ -147,6 +148,10 @@ impl Readings {
         let name = self.book.port(service)?;
         Some(endpoints(plan, name, sample, self.loads.last()))
     }
+}
+
+fn pause(took: Duration) -> Duration {
+    AT_MOST_EVERY.max((took * PART).min(AT_LEAST_EVERY))
 }
 
 /// Both families together.

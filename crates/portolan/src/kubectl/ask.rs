@@ -27,11 +27,13 @@ pub(super) async fn ask(server: &ApiServer, invocation: &Invocation, restore: Op
     }
     let mut command = place::command(&pod, &invocation.node, invocation.remote())?;
     command.terminal = restore.is_some();
-    command.has_input = command.terminal || files.is_some();
+    // The input of a command that goes on until it is interrupted ends with this process, and the command with it.
+    command.has_input = command.terminal || files.is_some() || invocation.is_live;
+    let (_open, silent) = channel(WAITING);
     let session = match (restore, files) {
         (Some(restore), _) => return in_terminal(server, &command, &pod, &restore).await,
         (None, Some(text)) => manifests::input(text),
-        (None, None) => channel(WAITING).1,
+        (None, None) => silent,
     };
     run(server, &command, &pod, session).await
 }
@@ -44,7 +46,7 @@ async fn in_terminal(
     restore: &Restore,
 ) -> anyhow::Result<u8> {
     let (sender, input) = channel(WAITING);
-    let raw = restore.enter()?;
+    let raw = restore.enter(sender.clone())?;
     terminal::read_keys(sender.clone())?;
     let size = tokio::spawn(terminal::report_size(sender));
     let status = run(server, command, pod, input).await;
@@ -54,7 +56,7 @@ async fn in_terminal(
         // A command that covered the screen had no chance to leave it.
         terminal::reset();
     }
-    status
+    Ok(restore.signal().unwrap_or(status?))
 }
 
 async fn run(

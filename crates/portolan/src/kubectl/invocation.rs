@@ -24,7 +24,7 @@ pub(super) struct Invocation {
     pub(super) flags: Vec<String>,
     pub(super) words: Vec<String>,
     /// It prints until it is interrupted, or covers the whole screen.
-    is_live: bool,
+    pub(super) is_live: bool,
 }
 
 impl Invocation {
@@ -44,7 +44,7 @@ impl Invocation {
             manifests: given.manifests(),
             flags: given.flags(),
             words: given.words(),
-            is_live: name == "top" || is_set("watch"),
+            is_live: name == "top" && !is_set("once") || is_set("watch"),
         })
     }
 
@@ -57,7 +57,9 @@ impl Invocation {
 
     /// The command line of the program in the container.
     pub(super) fn remote(&self) -> Vec<String> {
-        let mut line = vec!["portolan".to_owned(), self.name.clone()];
+        let mut line = vec!["portolan".to_owned()];
+        line.extend(self.is_live.then(|| "attached".to_owned()));
+        line.push(self.name.clone());
         line.extend_from_slice(&self.flags);
         if !self.words.is_empty() {
             line.push("--".to_owned());
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(invocation.node.node.as_deref(), Some("n1"));
         assert_eq!(
             remote("connections web -w --interval 5s --limit=3"),
-            "portolan connections --watch --interval=5s --limit=3 -- web"
+            "portolan attached connections --watch --interval=5s --limit=3 -- web"
         );
         assert_eq!(remote("verify --control-socket /x"), "portolan verify --control-socket=/x");
     }

@@ -1,12 +1,12 @@
 //! The terminal of the user, handed to a command on a node: raw, with its size, and restored whatever happens.
 
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use portolan_kernel::signal::{Signal, block_termination_signals};
+use portolan_kernel::signal::{Signal, block_terminal_signals};
 use portolan_source::cluster::Input;
 use tokio::sync::mpsc::Sender;
 
@@ -22,39 +22,75 @@ pub(super) fn is_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal()
 }
 
-/// The settings to return to, if they were changed.
+/// Ends the command in a terminal.
+const CTRL_C: &[u8] = b"\x03";
+/// How long the command may take to end after a signal.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// What a signal has to undo.
 #[derive(Clone, Default)]
-pub(super) struct Restore(Arc<Mutex<Option<TerminalSettings>>>);
+pub(super) struct Restore(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// The settings to return to, if they were changed.
+    before: Option<TerminalSettings>,
+    /// The command to end.
+    keys: Option<Sender<Input>>,
+    /// The exit status after a signal.
+    signal: Option<u8>,
+}
 
 impl Restore {
-    /// SIGTERM and SIGINT restore the terminal before they end this process. In a raw terminal, Ctrl-C is a byte for the
-    /// command.
+    /// A signal ends the command on the node, which Kubernetes would not do, and restores the terminal before it ends this
+    /// process. In a raw terminal, Ctrl-C is a byte for the command.
     pub(super) fn on_signals() -> anyhow::Result<Self> {
-        let signals = block_termination_signals().context("preparing for SIGTERM and SIGINT")?;
+        let signals = block_terminal_signals().context("preparing for signals")?;
         let restore = Self::default();
         let shared = restore.clone();
         let wait = move || {
-            let signal = signals.wait();
+            let status = if signals.wait() == Signal::Interrupt { 130 } else { 143 };
+            if let Some(keys) = shared.signalled(status) {
+                _ = keys.blocking_send(Input::Bytes(Bytes::from_static(CTRL_C)));
+                std::thread::sleep(FAREWELL);
+            }
             shared.leave();
-            std::process::exit(if signal == Signal::Interrupt { 130 } else { 143 });
+            std::process::exit(status.into());
         };
         std::thread::Builder::new().name("signals".into()).spawn(wait).context("starting a thread")?;
         Ok(restore)
     }
 
     /// Every key goes to the command, and what it writes goes to the screen as it is.
-    pub(super) fn enter(&self) -> anyhow::Result<Raw> {
+    pub(super) fn enter(&self, keys: Sender<Input>) -> anyhow::Result<Raw> {
         let before = system::terminal_settings().context("reading the settings of the terminal")?;
         let raw = before.clone();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let mut state = self.lock();
+        (state.before, state.keys) = (Some(before), Some(keys));
+        drop(state);
         system::make_terminal_raw(raw).context("changing the settings of the terminal")?;
         Ok(Raw(self.clone()))
     }
 
+    /// The exit status, if there was a signal.
+    pub(super) fn signal(&self) -> Option<u8> {
+        self.lock().signal
+    }
+
+    fn signalled(&self, status: u8) -> Option<Sender<Input>> {
+        let mut state = self.lock();
+        state.signal = Some(status);
+        state.keys.take()
+    }
+
     fn leave(&self) {
-        if let Some(before) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(before) = self.lock().before.take() {
             _ = system::restore_terminal(&before);
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,19 +1,20 @@
-//! Rates from two readings of the counters. They are read only while a page asks, and take a thousandth of a processor.
+//! Rates from two readings of the counters. They are read only while a page asks, and take a small part of a processor.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::traffic::{TrafficSample, Usage};
+use portolan_kernel::thread_cpu_time;
 use portolan_model::ServiceName;
 use portolan_page::{Rates, RefusalAnswer};
 use portolan_plan::Reason;
 
-/// The time between two readings: at least this, and so much that a reading takes a thousandth of it.
+/// The time between two readings: at least this, and so much that a reading takes this part of it.
 const LEAST: Duration = Duration::from_secs(2);
-const MOST: Duration = Duration::from_secs(30);
-const PART: u32 = 1_000;
+const MOST: Duration = Duration::from_secs(60);
+const PART: u32 = 2_000;
 /// A reading that is older says nothing about the present.
-const STALE: Duration = Duration::from_secs(90);
+const STALE: Duration = Duration::from_secs(150);
 /// Services whose endpoints are measured.
 const MOST_WATCHED: usize = 16;
 
@@ -26,7 +27,8 @@ pub(super) struct Meter {
     rates: Option<Rates>,
     refused: BTreeMap<Reason, f64>,
     next: Option<Instant>,
-    begun: Option<Instant>,
+    /// When the reading began, and the processor time of this thread by then.
+    begun: Option<(Instant, Duration)>,
     number: u64,
 }
 
@@ -78,15 +80,15 @@ impl Meter {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
-        self.begun = Some(now);
+        self.begun = Some((now, thread_cpu_time()));
         self.next = Some(now + LEAST);
         Some(Reading { watched: services.iter().take(MOST_WATCHED).cloned().collect() })
     }
 
     /// `None` where the mode does not count.
     pub(super) fn finish(&mut self, totals: Option<Totals>) {
-        let (Some(totals), Some(begun)) = (totals, self.begun.take()) else { return };
-        let took = begun.elapsed();
+        let (Some(totals), Some((begun, busy))) = (totals, self.begun.take()) else { return };
+        let took = thread_cpu_time().saturating_sub(busy);
         self.next = Some(begun + (took * PART).clamp(LEAST, MOST));
         self.number += 1;
         if let Some((at, last)) = &self.last {
@@ -97,8 +99,9 @@ impl Meter {
         self.last = Some((begun, totals));
     }
 
-    pub(super) fn rates(&self) -> Option<Rates> {
-        self.rates.clone()
+    /// `None` if they are those of this reading.
+    pub(super) fn rates_after(&self, known: u64) -> Option<Rates> {
+        self.rates.as_ref().filter(|rates| rates.reading != known).cloned()
     }
 
     pub(super) fn refusals(&self) -> (Vec<RefusalAnswer>, bool) {
@@ -182,6 +185,6 @@ mod tests {
         let mut meter = Meter::default();
         assert!(meter.begin(&[]).is_some() && meter.begin(&[]).is_none());
         meter.finish(Some(totals("web", [1, 1, 1])));
-        assert!(meter.begin(&[]).is_none() && meter.rates().is_none());
+        assert!(meter.begin(&[]).is_none() && meter.rates_after(0).is_none());
     }
 }

@@ -1,8 +1,11 @@
 //! `portolan top` in a real terminal, beside the real daemon.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
 use portolan_testkit::Protocol;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::node::{Node, WEB, WEB_IP, service, web};
 use crate::poll::until;
@@ -12,9 +15,9 @@ const ENDPOINTS: [&str; 2] = ["10.244.1.2", "10.244.2.2"];
 const SMALL: (u16, u16) = (80, 24);
 
 fn node() -> Node {
-    let node = Node::serving_web(&ENDPOINTS, &[]);
-    node.write("api.yaml", &service("api", "10.96.0.90", "type: ClusterIP", &[]));
-    node.settle();
+    let api = service("api", "10.96.0.90", "type: ClusterIP", &[]);
+    let node = Node::running(&[("web.yaml", &web(WEB_IP, &ENDPOINTS)), ("api.yaml", &api)]);
+    node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
     node
 }
 
@@ -64,15 +67,17 @@ fn services_endpoints_and_changes_are_shown_live() {
     assert!(terminal.written().contains("\u{1b}[?1049h"), "it had a screen of its own");
 }
 
+type End = fn(&mut Terminal);
+
 /// The modes of the terminal, its cursor and its screen: the same after every end.
 #[test]
 fn the_terminal_is_restored_whatever_ends_it() {
     let node = node();
-    let ends: [(&str, &dyn Fn(&mut Terminal)); 4] = [
-        ("Esc", &|terminal| terminal.press("\u{1b}")),
-        ("Ctrl-C", &|terminal| terminal.press("\u{3}")),
-        ("SIGTERM", &|terminal| terminal.signal(Signal::TERM)),
-        ("SIGINT", &|terminal| terminal.signal(Signal::INT)),
+    let ends: [(&str, End); 4] = [
+        ("Esc", |terminal| terminal.press("\u{1b}")),
+        ("Ctrl-C", |terminal| terminal.press("\u{3}")),
+        ("SIGTERM", |terminal| terminal.signal(Signal::TERM)),
+        ("SIGINT", |terminal| terminal.signal(Signal::INT)),
     ];
     for (name, end) in ends {
         let mut terminal = node.in_terminal(&["top"], SMALL, &[("NO_COLOR", "1")]);
@@ -143,6 +148,7 @@ fn one_reading_is_for_scripts() {
     assert_eq!(services.len(), 1, "{answer}");
     assert_eq!(services[0]["service"], "default/web");
     assert_eq!(services[0]["totals"]["connections"], 1);
+    assert_eq!(services[0]["connections_per_second"], 0.0, "it was before the first reading");
     assert_eq!((&services[0]["ready"], &services[0]["endpoints"]), (&Value::from(2), &Value::from(2)));
     let output = node.query(&["top", "--once", "--interval", "200ms"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -156,4 +162,41 @@ fn a_closed_pipe_is_no_error() {
     let mut command = node.spawn_reading(&["top", "--once", "--interval", "200ms"]);
     drop(command.stdout.take());
     until("the command ends", || matches!(command.try_wait(), Ok(Some(status)) if status.success()));
+}
+
+/// A question of the command, as it is on the control socket.
+fn ask(node: &Node, since: &Value, service: Option<&str>) -> Value {
+    let mut stream = UnixStream::connect(node.path("control.sock")).unwrap();
+    let question = json!({"Top": {"since": since, "service": service}});
+    stream.write_all(format!("{question}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    serde_json::from_str::<Value>(&answer).unwrap()["Top"].take()
+}
+
+fn names(rows: &Value) -> Vec<&str> {
+    rows.as_array().unwrap().iter().filter_map(|row| row["service"].as_str()).collect()
+}
+
+#[test]
+fn an_answer_has_what_changed_and_nothing_else() {
+    let node = node();
+    let first = ask(&node, &Value::Null, None);
+    assert_eq!((&first["is_whole"], names(&first["rows"])), (&true.into(), vec!["default/api", "default/web"]));
+    let since = &first["cursor"];
+    let idle = ask(&node, since, None);
+    assert_eq!((&idle["is_whole"], names(&idle["rows"])), (&false.into(), Vec::new()));
+    node.remove("api.yaml");
+    until("api is gone", || ask(&node, since, None)["removed"] == json!(["default/api"]));
+    node.write("web.yaml", &web(WEB_IP, &["10.244.1.2"]));
+    until("web has one endpoint", || {
+        let answer = ask(&node, since, None);
+        names(&answer["rows"]) == ["default/web"] && answer["rows"][0]["ready"] == 1
+    });
+    let detail = ask(&node, since, Some("default/web"));
+    assert_eq!(detail["endpoints"][0]["endpoint"], "10.244.1.2:8080");
+    assert_eq!(detail["endpoints"][0]["share"], 100.0);
+    for odd in [json!({"book": 1, "reading": 1}), json!({"book": since["book"], "reading": u64::MAX})] {
+        assert_eq!(ask(&node, &odd, Some("\u{1b}none"))["is_whole"], true, "another daemon's cursor: {odd}");
+    }
 }

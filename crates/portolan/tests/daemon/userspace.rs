@@ -108,6 +108,27 @@ fn datagrams_are_carried() {
     }
 }
 
+/// Without endpoints there is no listener, and the next one has another port. A client that keeps sending keeps its flow in
+/// the connection table, which leads to the former port.
+#[test]
+fn a_client_that_keeps_sending_finds_the_listener_that_comes_back() {
+    let mut node = Node::new();
+    let with = |endpoints: &[&str]| udp_service("web", WEB_IP, endpoints);
+    node.write("web.yaml", &with(&["10.244.1.2"]));
+    node.serve(&["10.244.1.2:8080"], Protocol::Udp);
+    node.start_with(&FLAGS);
+    let client = node.connect("pod-a3", WEB, Protocol::Udp);
+    let is_answered = || client.exchange(b"hello").is_ok();
+    assert!(is_answered());
+    let before = redirects(&node);
+    node.write("web.yaml", &with(&[]));
+    until("the listener is closed", || redirects(&node).is_empty());
+    _ = is_answered();
+    node.write("web.yaml", &with(&["10.244.1.2"]));
+    until("the flow leads to the new listener", is_answered);
+    assert_ne!(redirects(&node), before, "the listener has another port, or this test shows nothing");
+}
+
 /// A source range or a traffic policy would not apply to such a client.
 #[test]
 fn the_port_of_a_listener_serves_no_client_directly() {

@@ -12,7 +12,8 @@ fn site() -> Site {
 
 #[test]
 fn a_service_is_found_and_read_with_the_keyboard_alone() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     page.wait("document.querySelectorAll('.services .row:not([hidden])').length === 2");
     page.press(key::TAB);
     page.wait("document.activeElement.className === 'skip'");
@@ -61,7 +62,8 @@ fn walk_the_picture(page: &Page) {
 
 #[test]
 fn the_list_of_keys_opens_and_closes() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     page.press("?");
     page.wait("document.querySelector('#keys').open");
     page.press(key::ESCAPE);

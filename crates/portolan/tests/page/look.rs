@@ -18,7 +18,8 @@ fn site() -> Site {
 
 #[test]
 fn the_theme_is_that_of_the_system_until_one_is_chosen() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     let light = brightness(&page);
     page.prefer("dark");
     page.wait("matchMedia('(prefers-color-scheme: dark)').matches");

@@ -93,11 +93,11 @@ pub(crate) const WEB_PODS: [&str; 3] = ["10.244.1.2", "10.244.1.3", "10.244.2.2"
 pub(crate) fn many(count: usize) -> String {
     let mut text = String::new();
     for at in 0..count {
-        let (high, low) = (at / 250, at % 250 + 1);
+        let (high, low) = (at / 250 + 1, at % 250 + 1);
         write!(
             text,
             "apiVersion: v1\nkind: Service\nmetadata: {{name: service-{at:05}, namespace: space-{}}}\n\
-             spec: {{clusterIP: 10.97.{high}.{low}, ports: [{{port: 80}}]}}\n---\n\
+             spec: {{clusterIP: 10.96.{high}.{low}, ports: [{{port: 80}}]}}\n---\n\
              apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
              metadata: {{name: slice-{at:05}, namespace: space-{}, labels: {{kubernetes.io/service-name: service-{at:05}}}}}\n\
              addressType: IPv4\nports: [{{port: 8080, protocol: TCP}}]\nendpoints: [{{addresses: [10.244.{high}.{low}]}}]\n---\n",

@@ -13,7 +13,8 @@ fn site() -> Site {
 
 #[test]
 fn overview_shows_the_node_and_its_services() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     page.wait_for_text("#status .node", "node-a");
     page.wait_for_text(".tile .value", "3");
     page.wait("document.querySelectorAll('.services .row:not([hidden])').length === 3");
@@ -25,7 +26,8 @@ fn overview_shows_the_node_and_its_services() {
 
 #[test]
 fn services_are_found_by_any_word_and_the_search_is_in_the_address() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     page.wait("document.querySelectorAll('.services .row:not([hidden])').length === 3");
     page.write("[data-search]", "10.96.0.10 udp");
     page.wait("document.querySelectorAll('.services .row:not([hidden])').length === 1");
@@ -42,7 +44,8 @@ fn services_are_found_by_any_word_and_the_search_is_in_the_address() {
 
 #[test]
 fn a_column_orders_the_table() {
-    let page = Page::of(&site(), "");
+    let site = site();
+    let page = Page::of(&site, "");
     page.wait("document.querySelectorAll('.services .row:not([hidden])').length === 3");
     page.click(".heads [data-key=state]");
     page.wait("document.querySelector('.services .row:not([hidden]) .name').textContent === 'shop/reports'");

@@ -23,9 +23,9 @@ fn read(input: &mut impl BufRead) -> io::Result<String> {
         if input.read_line(&mut line)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        match line.trim_end().to_ascii_lowercase().split_once(": ") {
+        match line.trim_end().to_ascii_lowercase().split_once(':') {
             None if line.trim_end().is_empty() => break,
-            Some(("content-length", value)) => length = value.parse().ok(),
+            Some(("content-length", value)) => length = value.trim().parse().ok(),
             _ => {}
         }
     }
@@ -40,8 +40,10 @@ mod tests {
 
     #[test]
     fn a_body_has_a_length() {
-        let response = "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nX: y\r\n\r\n{}more";
-        assert_eq!(read(&mut response.as_bytes()).expect("a response"), "{}");
+        for header in ["Content-Length: 2", "content-length:2"] {
+            let response = format!("HTTP/1.1 404 Not Found\r\n{header}\r\nX: y\r\n\r\n{{}}more");
+            assert_eq!(read(&mut response.as_bytes()).expect("a response"), "{}");
+        }
         assert!(read(&mut "HTTP/1.1 200 OK\r\n\r\n".as_bytes()).is_err());
         assert!(read(&mut "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok".as_bytes()).is_err());
     }

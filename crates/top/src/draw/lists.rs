@@ -47,10 +47,24 @@ pub(super) fn changes(state: &State, canvas: &mut Canvas<'_>) {
     if state.board.changes.lines.is_empty() {
         return canvas.row(0, " no change so far", Look::Plain);
     }
-    for (number, line) in state.board.changes.lines.iter().skip(state.scroll).take(canvas.rows()).enumerate() {
-        canvas.row(number, &format!(" {}", printable(line)), Look::Plain);
+    let (rows, width) = (canvas.rows(), usize::from(canvas.width()) - 1);
+    let lines = state.board.changes.lines.iter().skip(state.scroll).flat_map(|line| wrapped(&printable(line), width));
+    for (number, line) in lines.take(rows).enumerate() {
+        canvas.row(number, &format!(" {line}"), Look::Plain);
     }
 }
+
+/// A long line continues under its own text.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let letters: Vec<char> = text.chars().collect();
+    let room = width.saturating_sub(CONTINUED.len()).max(1);
+    let (first, rest) = letters.split_at(letters.len().min(width));
+    let mut lines = vec![first.iter().collect::<String>()];
+    lines.extend(rest.chunks(room).map(|part| format!("{CONTINUED}{}", part.iter().collect::<String>())));
+    lines
+}
+
+const CONTINUED: &str = "     ";
 
 pub(super) fn help(canvas: &mut Canvas<'_>) {
     canvas.line(2, " KEYS", Look::Heading);

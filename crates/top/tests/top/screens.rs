@@ -46,6 +46,19 @@ fn services() {
     check("services", &mut live(), 10, 3);
 }
 
+/// docs/top.md has the screens of these tests.
+#[test]
+fn the_documentation_has_these_screens() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(folder.join("../../docs/top.md")).unwrap();
+    for name in ["services-80x24.txt", "endpoints-80x24.txt"] {
+        let screen = std::fs::read_to_string(folder.join("tests/top/screens").join(name)).unwrap();
+        let rows = screen.lines().filter(|line| !line.is_empty() && !line.starts_with("q quit"));
+        let missing: Vec<&str> = rows.filter(|line| !page.contains(line)).collect();
+        assert!(missing.is_empty(), "docs/top.md lacks {missing:?}");
+    }
+}
+
 fn with_endpoints() -> State {
     let mut state = live();
     press(&mut state, &[KeyCode::Enter]);
