@@ -20,7 +20,7 @@ pub mod sysctl;
 
 use std::io;
 
-pub(crate) use libc;
+pub(crate) use ::libc;
 pub use std::os::fd;
 
 /// The system call bpf(2).

@@ -27,7 +27,7 @@ fn next(monitor: &mut Monitor, timeout: Option<Duration>) -> Option<ForeignChang
 
 /// The next change, which a process with such a name has made.
 fn next_by(monitor: &mut Monitor, timeout: Option<Duration>, by: &str) -> Option<ForeignChange> {
-    let change = monitor.wait(TABLE, timeout).unwrap()?;
+    let change = monitor.wait(TABLE, timeout).expect("the socket is open")?;
     Some(match change {
         ForeignChange::Changed { family, what, generation, process } => {
             let process = process.expect("the kernel names the process");
