@@ -50,7 +50,7 @@ fn overview_has_rates_and_compares_the_kernel_with_the_plan() {
         page.go("#/service/default/web?part=endpoint:0");
         page.wait("document.querySelectorAll('.picture .endpoint').length === 3");
         page.wait("document.querySelector('.picture.has-rates') !== null");
-        page.wait("Number(document.querySelector('.numbers strong').textContent) > 0");
+        page.wait("parseFloat(document.querySelector('.numbers strong').textContent) > 0");
         page.wait("document.querySelectorAll('.service-head .spark-line').length === 2");
         page.keep("service");
         for count in [2, 3, 1, 3, 2] {
@@ -59,7 +59,7 @@ fn overview_has_rates_and_compares_the_kernel_with_the_plan() {
         }
         page.go("#/");
         page.wait_for_text(".recent", "default/web");
-        page.wait("[...document.querySelectorAll('.services .row .c')].some((it) => Number(it.textContent) > 0)");
+        page.wait("[...document.querySelectorAll('.services .row .c')].some((it) => parseFloat(it.textContent) > 0)");
         page.browser.resize(1440, 800).unwrap();
         page.keep("overview");
     });
