@@ -15,7 +15,7 @@ use portolan_explain::{
     PathAnswer, PathQuestion, ServicesAnswer, VerifyAnswer,
 };
 use portolan_kernel::files::identity;
-use portolan_page::Reply;
+use portolan_page::{Ask, Reply};
 use portolan_plan::Plan;
 use portolan_source::cluster::WatchState;
 use portolan_status::Health;
@@ -29,7 +29,6 @@ mod peer;
 mod replacement;
 
 use crate::daemon::history::History;
-use crate::page::Live;
 use crate::settings::Settings;
 use crate::system::{self, Listener, Stream};
 use answering::answer;
@@ -46,7 +45,8 @@ pub struct Published {
     pub(crate) traffic_reader: Option<SharedReader>,
     pub(crate) node: LookUpNode,
     pub(crate) top: Option<AnswerTop>,
-    pub(crate) live: Arc<Live>,
+    /// Answers the questions of the page.
+    pub(crate) page: Option<Ask>,
     pub(crate) watches: WatchStates,
     pub(crate) health: Option<Health>,
 }

@@ -98,7 +98,10 @@ pub(crate) fn has_ipv6() -> bool {
 }
 
 /// Linux has no services of Windows' kind.
-pub(crate) fn run(_as_service: bool, daemon: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
+pub(crate) fn run(as_service: bool, daemon: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
+    if as_service {
+        tracing::warn!("--windows-service (windowsRunAsService) has no effect: this is not Windows");
+    }
     daemon()
 }
 

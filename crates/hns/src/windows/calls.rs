@@ -16,8 +16,11 @@ pub(super) fn name(kind: Kind) -> &'static str {
 
 /// A query. Its filter is a JSON document in a string of a JSON document.
 pub(super) fn filter(filter: Option<Value>) -> String {
-    let filter = filter.map(|filter| filter.to_string()).unwrap_or_default();
-    json!({"SchemaVersion": {"Major": 2, "Minor": 0}, "Flags": 0, "Filter": filter}).to_string()
+    let mut query = json!({"SchemaVersion": {"Major": 2, "Minor": 0}});
+    if let Some(filter) = filter {
+        query["Filter"] = filter.to_string().into();
+    }
+    query.to_string()
 }
 
 pub(super) fn enumerated(service: &ComputeNetwork, kind: Kind, query: &str) -> Result<Vec<Guid>, Error> {

@@ -5,10 +5,11 @@
 //! | `parts` | the picture as it is sent |
 //! | `ports` | frontends, routes and pools of a Service port |
 //! | `endpoints` | all endpoints of a Service port, and their states |
-//! | `behind` | the fields of objects behind a part, and their lines in files |
+//! | `behind`, `lines` | the fields of objects behind a part, and their lines in files |
 
 mod behind;
 mod endpoints;
+mod lines;
 pub(crate) mod parts;
 mod ports;
 
@@ -28,7 +29,7 @@ impl Known<'_> {
         let service = self.plan.facts().services.get(&name).ok_or("the Service is gone")?;
         let mut answer = self.picture(service);
         if let Some(paths) = self.manifests {
-            behind::add_lines(paths, &name, &mut answer);
+            lines::add_lines(paths, &name, &mut answer);
         }
         Ok(answer)
     }

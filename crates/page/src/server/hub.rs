@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::MissedTickBehavior;
 
 use super::Ask;
-use super::connection::Lifetime;
+use super::lifetime::Lifetime;
 use super::thread::answered;
 use crate::answers::{LiveAnswer, Overview, Rates};
 use crate::question::Question;

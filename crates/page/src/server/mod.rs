@@ -5,13 +5,14 @@
 //! | `access` | who may ask: the `Host` header, the token, requests of other sites |
 //! | `response` | headers and bodies |
 //! | `site` | from a request to an answer |
-//! | `connection` | one connection, with its limits of time |
+//! | `connection`, `lifetime` | one connection, with its limits of time |
 //! | `thread` | an answer that may block, on a thread of its own |
 //! | `hub` | streams of events, and the one task that feeds them while there are any |
 
 mod access;
 mod connection;
 mod hub;
+mod lifetime;
 mod response;
 mod site;
 mod thread;

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::Ask;
 use super::access::Access;
-use super::connection::Lifetime;
 use super::hub::Hub;
+use super::lifetime::Lifetime;
 use super::response::{EVENTS, PageBody, PageResponse, error, not_allowed, replied, response, whole};
 use super::thread::answered;
 use crate::assets;

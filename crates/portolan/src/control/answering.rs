@@ -19,7 +19,6 @@ use portolan_source::{Options, State};
 
 use super::{Answer, LookUpNode, Published, Question};
 use crate::offline::load;
-use crate::page;
 use crate::settings::Settings;
 
 /// Which objects a packet is traced through.
@@ -92,6 +91,12 @@ fn top(question: &TopQuestion, published: &Mutex<Published>) -> anyhow::Result<A
     Ok(Answer::Top(answer(question)?))
 }
 
+fn page(question: &portolan_page::Question, published: &Mutex<Published>) -> anyhow::Result<Answer> {
+    let ask = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.page.clone();
+    let ask = ask.context("the daemon is starting")?;
+    Ok(Answer::Page(ask(question)))
+}
+
 /// Also before the first sync, whose failures are changes.
 fn changes(published: &Mutex<Published>, after: u64, most: usize) -> anyhow::Result<ChangesAnswer> {
     let history = published.lock().map_err(|_| anyhow!("the daemon has failed"))?.history.clone();
@@ -104,7 +109,7 @@ pub(super) fn answer(question: &Question, published: &Mutex<Published>) -> anyho
     match question {
         Question::Changes { after, most } => return Ok(Answer::Changes(changes(published, *after, *most)?)),
         Question::Top(question) => return top(question, published),
-        Question::Page(question) => return Ok(Answer::Page(page::answer(question, published))),
+        Question::Page(question) => return page(question, published),
         _ => {}
     }
     let current = Current::of(published)?;

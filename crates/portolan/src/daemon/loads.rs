@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use portolan_dataplane::connections::Load;
+use portolan_kernel::IS_LINUX;
 use portolan_kernel::conntrack::Conntrack;
 use portolan_plan::Plan;
 use portolan_status::PortLoad;
@@ -40,7 +41,8 @@ impl Loads {
     /// Counts again if that is due.
     pub(super) fn load(&mut self, plan: &Plan) -> &Load {
         let begin = Instant::now();
-        if self.again.is_none_or(|again| again <= begin) {
+        // Elsewhere connections cannot be listed.
+        if IS_LINUX && self.again.is_none_or(|again| again <= begin) {
             if let Err(error) = self.count(plan) {
                 tracing::warn!("counting open connections: {error}; the previous values are shown");
             }

@@ -148,24 +148,24 @@ impl Daemon {
             listeners: engine.mode.listeners(),
             traffic_reader: engine.traffic_reader(),
             node: facts.node_lookup(),
-            live: Arc::new(Live::new(events.clone())),
+            page: None,
             watches: facts.watch_states(),
             health: None,
             top: None,
         }));
         let read_traffic = traffic::reader(published.clone(), events.clone());
         let top = Top::new(published.clone(), events.clone());
-        let live = {
+        let live = Arc::new(Live::new(events.clone()));
+        let ask = page::of_daemon(published.clone(), live.clone());
+        {
             let mut published = published.lock().expect("no other thread has it yet");
-            published.top = Some(top.answerer());
-            published.live.clone()
-        };
+            (published.top, published.page) = (Some(top.answerer()), Some(ask.clone()));
+        }
         let rest = move || {
             top.rest();
             live.rest();
         };
         traffic::reclaim(read_traffic.clone(), rest, traffic::RECLAIM_EVERY)?;
-        let ask = page::of_daemon(published.clone());
         let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
         published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());
         let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;

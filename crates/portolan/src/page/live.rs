@@ -1,60 +1,17 @@
 //! What streams send: everything that is new after a change, and the rates.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::mpsc::SyncSender;
 
 use portolan_explain::{ChangeKind, ChangesAnswer};
-use portolan_page::{LiveAnswer, Rates, RefusalAnswer, Size};
-use portolan_plan::{Plan, PortKey};
+use portolan_page::{LiveAnswer, Rates};
+use portolan_plan::PortKey;
 
-use super::meter::Meter;
-use super::overview::now;
 use super::world::World;
-use crate::daemon::events::Event;
 use crate::daemon::traffic::read_with;
 
 /// Changes in one event; a page that is further behind reads everything again.
 const MOST_CHANGES: usize = 200;
 const MOST_ROWS: usize = 500;
-
-/// What the daemon keeps for pages.
-pub(crate) struct Live {
-    pub(super) started_unix_ms: u64,
-    events: SyncSender<Event>,
-    meter: Mutex<Meter>,
-    /// As of a change.
-    size: Mutex<Option<(u64, Size)>>,
-}
-
-impl Live {
-    pub(crate) fn new(events: SyncSender<Event>) -> Self {
-        Self { started_unix_ms: now(), events, meter: Mutex::default(), size: Mutex::default() }
-    }
-
-    pub(super) fn events(&self) -> &SyncSender<Event> {
-        &self.events
-    }
-
-    pub(super) fn size(&self, change: u64, plan: &Plan) -> Size {
-        let Ok(mut known) = self.size.lock() else { return Size::of(plan) };
-        match *known {
-            Some((of, size)) if of == change => size,
-            _ => known.insert((change, Size::of(plan))).1,
-        }
-    }
-
-    pub(super) fn refusals(&self) -> (Vec<RefusalAnswer>, bool) {
-        self.meter.lock().map(|meter| meter.refusals()).unwrap_or_default()
-    }
-
-    /// Forgets the last reading if no page has asked for a while.
-    pub(crate) fn rest(&self) {
-        if let Ok(mut meter) = self.meter.lock() {
-            meter.rest();
-        }
-    }
-}
 
 impl World<'_> {
     pub(super) fn live(&self, after: Option<u64>, reading: u64, services: &[String]) -> anyhow::Result<LiveAnswer> {
@@ -77,9 +34,9 @@ impl World<'_> {
     /// Those of the last two readings, if they are not known; a new reading is made when it is due.
     fn rates(&self, known: u64, services: &[String]) -> Option<Rates> {
         let (published, live) = self.daemon.as_ref()?;
-        let mut meter = live.meter.lock().ok()?;
+        let mut meter = live.meter().ok()?;
         if let Some(reading) = meter.begin(services) {
-            let read = read_with(published, &live.events, |sample| reading.of(sample));
+            let read = read_with(published, live.events(), |sample| reading.of(sample));
             match read {
                 Ok(totals) => meter.finish(totals),
                 Err(error) => tracing::debug!("reading counters for the page: {error:#}"),

@@ -11,7 +11,7 @@ use portolan_page::{Ask, Question, Reply};
 use portolan_plan::{Plan, plan};
 use portolan_source::{Manifests, Watcher};
 
-use super::overview::now;
+use super::state::now;
 use super::world::World;
 use crate::daemon::recorder::Recorder;
 use crate::host;

@@ -1,7 +1,7 @@
 //! The state of the node in short.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use anyhow::anyhow;
 use portolan_config::KUBERNETES_VERSION;
@@ -11,6 +11,7 @@ use portolan_page::{
 };
 use portolan_source::cluster::WatchState;
 
+use super::state::now;
 use super::world::World;
 use crate::daemon::history::History;
 
@@ -111,9 +112,4 @@ fn conntrack() -> Option<ConntrackUse> {
         fs::read_to_string(format!("/proc/sys/net/netfilter/nf_conntrack_{name}")).ok()?.trim().parse().ok()
     };
     Some(ConntrackUse { entries: read("count")?, limit: read("max")? })
-}
-
-pub(super) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

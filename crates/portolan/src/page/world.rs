@@ -11,10 +11,10 @@ use portolan_page::{Known, Question, Reply, Usage};
 use portolan_plan::{Plan, PortKey};
 use serde::Serialize;
 
+use super::state::Live;
 use crate::control::{Current, Published};
 use crate::daemon::history::History;
 use crate::daemon::traffic::read_with;
-use crate::page::Live;
 use crate::settings::{DOMAIN, Facts, TrafficSettings};
 
 pub(super) struct World<'a> {
@@ -32,7 +32,7 @@ type Totals = BTreeMap<(PortKey, SocketAddr), Usage>;
 
 impl<'a> World<'a> {
     /// Also before the first sync, when the plan is empty.
-    pub(super) fn of_daemon(published: &'a Mutex<Published>) -> anyhow::Result<Self> {
+    pub(super) fn of_daemon(published: &'a Mutex<Published>, live: &Arc<Live>) -> anyhow::Result<Self> {
         let held = published.lock().map_err(|_| anyhow!("the daemon has failed"))?;
         let manifests = match &held.settings.facts {
             Facts::Manifests(options) => Some(options.paths.clone()),
@@ -43,8 +43,8 @@ impl<'a> World<'a> {
             traffic: held.settings.traffic.clone(),
             manifests,
             history: held.history.clone(),
-            started_unix_ms: held.live.started_unix_ms,
-            daemon: Some((published, held.live.clone())),
+            started_unix_ms: live.started_unix_ms,
+            daemon: Some((published, live.clone())),
         })
     }
 

@@ -124,6 +124,9 @@ impl Page {
         if std::env::var_os("SCREENSHOTS").is_none_or(|it| it.is_empty()) {
             return;
         }
+        // Arrows are drawn a frame after their boxes.
+        let two_frames = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))";
+        self.browser.run_later(two_frames, &[]).unwrap();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/page");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(format!("{name}.png")), self.browser.picture().unwrap()).unwrap();

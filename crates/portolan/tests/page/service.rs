@@ -31,7 +31,7 @@ fn an_arrow_shows_the_field_its_line_and_the_objects() {
     let site = site();
     let page = Page::of(&site, "#/service/default/web");
     page.wait(PICTURE);
-    page.click(".arrow.outside[aria-label*='local pool'], .arrow.outside[role=button]");
+    page.click(".arrow.outside[aria-label*='local pool']");
     page.wait("document.querySelector('.arrow[aria-pressed=true]') !== null");
     page.wait_for_text(".behind code", "spec.externalTrafficPolicy");
     page.wait_for_text(".behind .yaml", "externalTrafficPolicy: Local");
@@ -40,7 +40,6 @@ fn an_arrow_shows_the_field_its_line_and_the_objects() {
     assert!(page.is("location.hash.includes('part=route')"), "the choice can be shared");
     page.click(".box.endpoint");
     page.wait_for_text(".listing .marked", "10.244.1.2");
-    page.keep("service");
     page.finish();
 }
 
@@ -54,7 +53,7 @@ fn the_same_part_is_highlighted_in_every_mode() {
     page.wait("document.querySelectorAll('.listings.all > section').length === document.querySelectorAll('.listings.all > section:has(.marked)').length");
     page.wait("[...document.querySelectorAll('.listings.all > section')].every((it) => [...it.querySelectorAll('.marked')].some((line) => line.textContent.includes('10.244.1.2')))");
     page.prefer("dark");
-    page.browser.resize(1440, 1300).unwrap();
+    page.browser.resize(1440, 1400).unwrap();
     page.keep("modes");
     page.finish();
 }

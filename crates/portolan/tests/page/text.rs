@@ -6,13 +6,13 @@ use crate::site::Site;
 
 const MARKUP: &str = "<img src=x onerror=\"window.broken=1\"><b>bold</b>";
 
-/// Names are refused by validation; a zone of an endpoint and the lines of a file are free text.
+/// Names and zones with markup are refused by validation; the lines of a file are free text.
 fn hostile() -> String {
     format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: web}}\nspec:\n  clusterIP: 10.96.0.80 # {MARKUP}\n  ports: [{{port: 80}}]\n---\n\
          apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {{name: web-1, labels: {{kubernetes.io/service-name: web}}}}\n\
          addressType: IPv4\nports: [{{port: 8080, protocol: TCP}}]\n\
-         endpoints:\n- addresses: [10.244.1.2]\n  zone: '{MARKUP}'\n"
+         endpoints:\n- addresses: [10.244.1.2] # {MARKUP}\n"
     )
 }
 
@@ -21,8 +21,9 @@ fn markup_is_shown_as_text() {
     let site = Site::of_manifests(&[("nodes.yaml", NODES), ("web.yaml", &hostile())]);
     let page = Page::of(&site, "#/service/default/web?part=frontend:0");
     page.wait("document.querySelectorAll('.picture .endpoint').length === 1");
-    page.wait_for_text(".endpoint", "<b>bold</b>");
-    page.wait_for_text(".behind .yaml", "<img src=x onerror=");
+    page.wait_for_text(".behind .yaml", "clusterIP: 10.96.0.80 # <img src=x onerror=");
+    page.click(".box.endpoint");
+    page.wait_for_text(".behind .yaml", "<b>bold</b>");
     assert!(page.is("document.querySelector('main img, main b') === null && window.broken === undefined"));
     page.finish();
 }

@@ -38,12 +38,17 @@ fn services_are_programmed_followed_and_cleaned_up() {
 #[test]
 fn a_restart_changes_nothing() {
     let machine = Machine::new();
+    let until_ready = |times| {
+        let count = || machine.log().matches("ready: ").count();
+        machine.until_so(|| count() == times, || format!("ready {} times instead of {times}", count()));
+    };
     let first = machine.start();
-    machine.until(&SERVED);
+    until_ready(1);
+    assert_eq!(machine.balancers().len(), SERVED.len());
     drop(first);
     machine.take_calls();
     let _second = machine.start();
-    machine.until_so(|| machine.log().matches("ready: ").count() == 2, || "it is not ready".to_owned());
+    until_ready(2);
     let calls = machine.take_calls();
     assert!(!calls.is_empty() && changes(&calls).is_empty(), "{calls:?}");
 }

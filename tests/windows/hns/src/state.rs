@@ -40,7 +40,7 @@ impl State {
     /// Whether this call fails, and whether it has its effect all the same.
     fn failure(&self) -> Option<bool> {
         let mixed = self.calls.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (self.fails_one_in > 0 && mixed % self.fails_one_in == 0).then_some(mixed / self.fails_one_in % 2 == 1)
+        (self.fails_one_in > 0 && mixed % self.fails_one_in == 0).then(|| mixed / self.fails_one_in % 2 == 1)
     }
 }
 

@@ -10,7 +10,7 @@ const HEADER: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 
 /// The text that the sample value of the table entry adds to the settings.
 #[rustfmt::skip]
-const EFFECTS: [(&str, &str); 57] = [
+const EFFECTS: [(&str, &str); 58] = [
     ("balancing.algorithm", "algorithm: Some(Maglev)"),
     ("balancing.hash", "hash: Some(ClientAndPort)"),
     ("balancing.maglevTableSize", "table_size: Some(TableSize(251))"),
@@ -32,6 +32,7 @@ const EFFECTS: [(&str, &str); 57] = [
     ("metricsBindAddress", "metrics: Some(0.0.0.0:1249)"),
     ("bindAddressHardFail", "bind_hard_fail: true"),
     ("enableProfiling", "profiling: true"),
+    ("windowsRunAsService", "runs_as_service: true"),
     ("mode", "configured: Nftables"),
     ("iptables.masqueradeBit", "masquerade_bit: 5"),
     ("iptables.masqueradeAll", "masquerade_all: true"),
@@ -106,7 +107,7 @@ pub(crate) fn shown(it: &Settings) -> String {
     let modes: Vec<String> = modes::ALL.iter().map(|mode| mode.describe(&traffic.mode_settings)).collect();
     format!(
         "{:?} {:?} configured: {:?} {:?} masquerade_bit: {} min_sync: {:?} sync_period: {:?} {:?} oom_score_adj: {} \
-         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} shadow: {} {} \
+         bind_address: {:?} healthz: {:?} metrics: {:?} bind_hard_fail: {} profiling: {} runs_as_service: {} shadow: {} {} \
          {:?} {:?} config_file: {:?} {:?}",
         it.facts,
         traffic.plan,
@@ -122,6 +123,7 @@ pub(crate) fn shown(it: &Settings) -> String {
         it.metrics,
         it.bind_hard_fail,
         it.profiling,
+        it.runs_as_service,
         it.shadow,
         modes.join(" "),
         it.actions,
