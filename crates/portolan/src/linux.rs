@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// Where the running daemon is asked.
@@ -65,6 +66,13 @@ pub(crate) fn into_descriptor(file: File) -> io::Result<OwnedFd> {
 
 pub(crate) fn from_descriptor(descriptor: OwnedFd) -> io::Result<File> {
     Ok(descriptor.into())
+}
+
+/// Whether standard output takes more.
+pub(crate) fn output_has_room() -> bool {
+    let out = io::stdout();
+    let mut look = [PollFd::new(&out, PollFlags::OUT)];
+    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// A file that only this user can open.
