@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// Where the running daemon is asked.
@@ -115,4 +116,11 @@ pub(crate) fn restore_terminal(settings: &TerminalSettings) -> io::Result<()> {
 /// Columns and rows.
 pub(crate) fn terminal_size() -> Option<(u16, u16)> {
     tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row))
+}
+
+/// Whether standard output takes more, now.
+pub(crate) fn output_has_room() -> bool {
+    let out = io::stdout();
+    let mut look = [PollFd::new(&out, PollFlags::OUT)];
+    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }

@@ -27,6 +27,11 @@ pub fn block_termination_signals() -> io::Result<TerminationSignals> {
     }
 }
 
+/// The same: a console that is closed is among the requests.
+pub fn block_terminal_signals() -> io::Result<TerminationSignals> {
+    block_termination_signals()
+}
+
 /// Windows calls this on a thread of its own. It ends the process when the handler of a closed console returns, after five
 /// seconds at the latest.
 unsafe extern "system" fn handle(event: u32) -> BOOL {

@@ -7,7 +7,8 @@ use std::io::{IsTerminal, Read};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::system;
 
 /// How long a terminal may take no output, and how often it is asked.
 const LONGEST_PAUSE: u32 = 30;
@@ -29,13 +30,7 @@ fn watch_terminal() {
     let mut full = 0;
     while full < LONGEST_PAUSE {
         std::thread::sleep(BETWEEN_LOOKS);
-        full = if has_room() { 0 } else { full + 1 };
+        full = if system::output_has_room() { 0 } else { full + 1 };
     }
     std::process::exit(crate::exit::FAILURE.into());
-}
-
-fn has_room() -> bool {
-    let out = std::io::stdout();
-    let mut look = [PollFd::new(&out, PollFlags::OUT)];
-    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
