@@ -124,3 +124,10 @@ pub(crate) fn restore_terminal(settings: &TerminalSettings) -> io::Result<()> {
 pub(crate) fn terminal_size() -> Option<(u16, u16)> {
     tcgetwinsize(io::stdout()).ok().map(|size| (size.ws_col, size.ws_row))
 }
+
+/// Whether standard output takes more, now.
+pub(crate) fn output_has_room() -> bool {
+    let out = io::stdout();
+    let mut look = [PollFd::new(&out, PollFlags::OUT)];
+    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}

@@ -27,7 +27,7 @@ pub fn block_termination_signals() -> io::Result<TerminationSignals> {
     }
 }
 
-/// Named as on Linux: the request of a closed window is among them in any case.
+/// The same: a console that is closed is among the requests.
 pub fn block_terminal_signals() -> io::Result<TerminationSignals> {
     block_termination_signals()
 }
