@@ -68,13 +68,6 @@ pub(crate) fn from_descriptor(descriptor: OwnedFd) -> io::Result<File> {
     Ok(descriptor.into())
 }
 
-/// Whether standard output takes more.
-pub(crate) fn output_has_room() -> bool {
-    let out = io::stdout();
-    let mut look = [PollFd::new(&out, PollFlags::OUT)];
-    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-}
-
 /// A file that only this user can open.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)

@@ -70,11 +70,6 @@ pub(crate) fn pair() -> io::Result<(Stream, Stream)> {
     Err(only_linux("a DNS server beside the rules (run `portolan dns` as a process of its own)"))
 }
 
-/// No command on Windows has a terminal of another machine.
-pub(crate) fn output_has_room() -> bool {
-    true
-}
-
 pub(crate) fn as_input(_stream: Stream) -> Stdio {
     Stdio::null()
 }
