@@ -202,7 +202,7 @@ export class Picture {
     this.#light(null);
   }
 
-  /** Everything on the way of the part under the pointer, else of the chosen one, is lit; the rest steps back. */
+  /** Everything on the path of the part under the pointer, else of the chosen one, is lit; the rest steps back. */
   #light(target) {
     const part = target?.closest?.("[data-part]")?.dataset.part ?? this.#part;
     const lit = part ? this.#way(part) : null;

@@ -49,7 +49,7 @@ class ServiceView {
     this.#connections = new Connections(this.#name);
     root.classList.toggle("every-mode", this.#isInEveryMode);
     root.append(this.#head, this.#problem, h("section", { class: "panel picture-panel", "aria-label": "Picture" },
-      h("header", null, h("h2", null, "The way of a connection"), this.#ports, legend()), this.#picture.element),
+      h("header", null, h("h2", null, "The path of a connection"), this.#ports, legend()), this.#picture.element),
     h("div", { class: "evidence" }, this.#behind, this.#listings.element), this.#isInEveryMode ? null : this.#connections.element);
     on("services", ({ detail }) => this.#mayHaveChanged(detail));
     on("changes", ({ detail }) => this.#mayHaveChanged(detail));

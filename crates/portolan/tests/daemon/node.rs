@@ -14,7 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::poll::until;
-use crate::terminal::Terminal;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -221,6 +220,10 @@ impl Node {
         fs::rename(draft, self.path("manifests").join(name)).unwrap();
     }
 
+    pub(crate) fn control_socket(&self) -> String {
+        self.control_socket.display().to_string()
+    }
+
     /// The daemon's control socket is in this folder from now on.
     pub(crate) fn place_control_socket(&mut self, folder: &str) {
         self.control_socket = self.path(folder).join("control.sock");
@@ -252,14 +255,6 @@ impl Node {
         let mut command = self.command(arguments);
         command.arg("--control-socket").arg(&self.control_socket);
         self.run(command)
-    }
-
-    /// Starts a command that queries the daemon, in a terminal.
-    pub(crate) fn in_terminal(&self, arguments: &[&str], size: (u16, u16), variables: &[(&str, &str)]) -> Terminal {
-        let mut line = vec![env!("CARGO_BIN_EXE_portolan").to_owned()];
-        line.extend(arguments.iter().map(ToString::to_string));
-        line.extend(["--control-socket".into(), self.control_socket.display().to_string()]);
-        self.lab.host(topology::NODE).run(|| Terminal::start(&line, size, variables))
     }
 
     /// Starts a command that queries the daemon, and leaves its output to the caller.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use portolan_testkit::Protocol;
+use portolan_testkit::{Protocol, topology};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -19,6 +19,14 @@ fn node() -> Node {
     let node = Node::running(&[("web.yaml", &web(WEB_IP, &ENDPOINTS)), ("api.yaml", &api)]);
     node.serve(&["10.244.1.2:8080", "10.244.2.2:8080"], Protocol::Tcp);
     node
+}
+
+/// Starts a command that queries the daemon, in a terminal.
+fn in_terminal(node: &Node, arguments: &[&str], size: (u16, u16), variables: &[(&str, &str)]) -> Terminal {
+    let mut line = vec![env!("CARGO_BIN_EXE_portolan").to_owned()];
+    line.extend(arguments.iter().map(ToString::to_string));
+    line.extend(["--control-socket".into(), node.control_socket()]);
+    node.lab.host(topology::NODE).run(|| Terminal::start(&line, size, variables))
 }
 
 /// The cell of a Service in a column of the table, counted from the name.
@@ -38,7 +46,7 @@ fn until_busy(node: &Node, terminal: &Terminal) {
 #[test]
 fn services_endpoints_and_changes_are_shown_live() {
     let node = node();
-    let mut terminal = node.in_terminal(&["top"], SMALL, &[]);
+    let mut terminal = in_terminal(&node, &["top"], SMALL, &[]);
     terminal.until_shows("default/api");
     terminal
         .until("the reason for a refusal", |screen| cell(screen, "default/api", 6).as_deref() == Some("no-endpoints"));
@@ -80,7 +88,7 @@ fn the_terminal_is_restored_whatever_ends_it() {
         ("SIGINT", |terminal| terminal.signal(Signal::INT)),
     ];
     for (name, end) in ends {
-        let mut terminal = node.in_terminal(&["top"], SMALL, &[("NO_COLOR", "1")]);
+        let mut terminal = in_terminal(&node, &["top"], SMALL, &[("NO_COLOR", "1")]);
         terminal.until_shows("default/web");
         end(&mut terminal);
         assert!(terminal.end().success(), "after {name}");
@@ -92,7 +100,7 @@ fn the_terminal_is_restored_whatever_ends_it() {
 #[test]
 fn a_daemon_that_ends_is_said_and_another_one_is_followed() {
     let mut node = node();
-    let mut terminal = node.in_terminal(&["top"], SMALL, &[]);
+    let mut terminal = in_terminal(&node, &["top"], SMALL, &[]);
     terminal.until_shows("default/web");
     node.stop();
     terminal.until_shows("NOT LIVE");
@@ -133,7 +141,7 @@ fn without_a_terminal_it_says_what_to_do() {
     let output = node.query(&["top"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && text.contains("needs a terminal") && text.contains("--once"), "{text}");
-    let mut terminal = node.in_terminal(&["top"], SMALL, &[("TERM", "dumb")]);
+    let mut terminal = in_terminal(&node, &["top"], SMALL, &[("TERM", "dumb")]);
     assert_eq!(terminal.end().code(), Some(2));
     until("the reason", || terminal.written().contains("TERM is \"dumb\""));
 }
