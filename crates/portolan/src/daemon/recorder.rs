@@ -33,7 +33,7 @@ impl Recorder {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// The first of several foreign changes is the one that is told.
+    /// The first of several foreign changes is the one that is reported.
     pub(crate) fn note_drift(&mut self, change: &ForeignChange) {
         let process = change.process().map(str::to_owned);
         self.drift.get_or_insert_with(|| Drift { what: change.to_string(), process, repaired: 0 });
