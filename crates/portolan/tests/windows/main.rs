@@ -1,7 +1,13 @@
 //! `portolan.exe` under wine, on the stand-in for HNS of `tests/windows/hns`. `make test-windows` runs this.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(feature = "cluster")]
+mod compare;
 mod life;
 mod machine;
+#[cfg(feature = "cluster")]
+#[path = "../cluster/publish.rs"]
+mod publish;
 mod questions;
 #[cfg(feature = "cluster")]
 mod watching;
