@@ -66,14 +66,14 @@ impl Place {
         self.is_overlay.then(found).flatten()
     }
 
-    /// The source that endpoints see. On an overlay, another node and what is outside of the cluster answer this node's address
-    /// alone.
+    /// The source that endpoints see on an overlay: another node and what is outside of the cluster answer this node's address
+    /// alone. On a bridge, HNS takes an address of the node itself, and kube-proxy, too, ignores the setting there.
     pub(super) fn source(&self, family: Family, remote: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
-        let configured = self.source_vip.filter(|address| Family::of(*address) == family);
         let answers_node = |address: IpAddr| self.subnet(address).is_none_or(|node| node == address);
-        match self.is_overlay && remote.into_iter().any(answers_node) {
+        match remote.into_iter().any(answers_node) {
+            _ if !self.is_overlay => None,
             true => self.node.of_family(family),
-            false => configured,
+            false => self.source_vip.filter(|address| Family::of(*address) == family),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Rules of the repository. Each failure names the files that break the rule.
 
 mod circles;
+mod differences;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -105,8 +105,10 @@ impl Machine {
         serde_json::from_slice(&text).expect("a document")
     }
 
+    /// Programs see the old state or the new one.
     pub(crate) fn set_state(&self, state: Value) {
-        fs::write(self.path("hns/state.json"), state.to_string()).expect("a writable folder");
+        fs::write(self.path("hns/state.test"), state.to_string()).expect("a writable folder");
+        fs::rename(self.path("hns/state.test"), self.path("hns/state.json")).expect("a writable folder");
     }
 
     /// Changes fields of the state while no program runs.

@@ -1,4 +1,6 @@
 //! The state between two calls, in files.
+//!
+//! A test changes it while programs run by `change.json`, whose fields replace those of the state at the next call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -8,6 +10,7 @@ use std::time::SystemTime;
 
 use portolan_hns::{Endpoint, Error, ErrorKind, Habits, LoadBalancer, MemoryHns, Network, Version};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// `state.json`. A test writes it before the first call, and reads it after the last.
 #[derive(Serialize, Deserialize, Default)]
@@ -24,13 +27,34 @@ pub(crate) struct State {
     lacks_modification: bool,
     /// One call in so many fails, half of them after their effect; 0 means never.
     fails_one_in: u64,
+    /// Calls that fail without effect, by name.
+    refusals: Vec<Refusal>,
     /// The process ends without a word when so many more calls have been made; 0 means never.
     dies_after: u64,
     /// Calls so far.
     calls: u64,
 }
 
+/// Calls of this name fail so many more times.
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    call: String,
+    code: u32,
+    times: u64,
+}
+
 impl State {
+    fn refusal(&mut self, name: &str) -> Option<Error> {
+        let refusal = self.refusals.iter_mut().find(|it| it.call == name && it.times > 0)?;
+        refusal.times -= 1;
+        Some(Error::new("a call that a test refuses", refusal.code, "refused"))
+    }
+
+    /// Whether calls without an effect change it, too.
+    fn counts(&self) -> bool {
+        self.dies_after > 0 || self.fails_one_in > 0 || !self.refusals.is_empty()
+    }
+
     fn habits(&self) -> Habits {
         let version = match self.version[..] {
             [major, minor] => Version::new(major, minor),
@@ -70,18 +94,27 @@ type Stamp = (SystemTime, u64);
 
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
 
+/// `None` if there is no state yet, or a change of it is waiting.
 fn stamp(folder: &Path) -> Option<Stamp> {
-    let data = fs::metadata(folder.join("state.json")).ok()?;
+    let data = fs::metadata(folder.join("state.json")).ok().filter(|_| !folder.join("change.json").exists())?;
     Some((data.modified().ok()?, data.len()))
 }
 
-fn read(folder: &Path) -> Held {
-    let stamp = stamp(folder);
-    let bytes = fs::read(folder.join("state.json")).unwrap_or_default();
-    let state: State = serde_json::from_slice(&bytes).unwrap_or_default();
+fn read(folder: &Path) -> std::io::Result<Held> {
+    let read = |name: &str| serde_json::from_slice::<Value>(&fs::read(folder.join(name)).ok()?).ok();
+    let mut state = read("state.json").unwrap_or_default();
+    let change = read("change.json");
+    if let (Some(Value::Object(change)), Some(state)) = (&change, state.as_object_mut()) {
+        state.extend(change.clone());
+    }
+    let state: State = serde_json::from_value(state).unwrap_or_default();
+    if change.is_some() {
+        save(folder, &state)?;
+        fs::remove_file(folder.join("change.json"))?;
+    }
     let hns = MemoryHns::new(state.habits());
     hns.restore(&state.networks, &state.endpoints, &state.balancers, state.calls);
-    Held { stamp, state, hns }
+    Ok(Held { stamp: stamp(folder), state, hns })
 }
 
 /// Performs a call on the state, with a line in the log.
@@ -95,13 +128,16 @@ pub(crate) fn call<T>(
     let _lock = lock(&folder).map_err(broken)?;
     let mut place = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     let known = place.take().filter(|held| held.stamp.is_some() && held.stamp == stamp(&folder));
-    let held = place.insert(known.unwrap_or_else(|| read(&folder)));
+    let held = place.insert(known.map_or_else(|| read(&folder), Ok).map_err(broken)?);
     held.state.calls += 1;
-    let outcome = perform(held, effect);
+    let counts = held.state.counts();
+    let outcome = match held.state.refusal(name) {
+        Some(error) => Err(error),
+        None => perform(held, effect),
+    };
     let code = outcome.as_ref().err().map_or(0, Error::code);
     log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", held.state.calls)).map_err(broken)?;
     let is_last = held.state.dies_after == 1;
-    let counts = held.state.dies_after > 0 || held.state.fails_one_in > 0;
     held.state.dies_after = held.state.dies_after.saturating_sub(1);
     if counts || ["Create", "Modify", "Delete"].iter().any(|it| name.contains(it)) {
         (held.state.endpoints, held.state.balancers) = held.hns.held();

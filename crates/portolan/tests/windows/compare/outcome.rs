@@ -17,16 +17,17 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The objects of a state, without the load balancers of these addresses.
+    /// The objects of a state, without those of these addresses.
     pub(crate) fn read(state: &Value, left_out: &[&str]) -> Self {
         let endpoints = list(state, "endpoints");
         let addresses: BTreeMap<String, String> =
             endpoints.iter().map(|it| (identity(&it["ID"]), address(it))).collect();
         let is_meant = |it: &&Value| !left_out.contains(&vip(it).as_str());
+        let is_remote = |it: &Value| it["Flags"] == 1 && !left_out.contains(&address(it).as_str());
         let balancers = list(state, "balancers");
         Self {
             balancers: balancers.iter().filter(is_meant).map(|it| (front(it), balancer(it, &addresses))).collect(),
-            endpoints: endpoints.iter().filter(|it| it["Flags"] == 1).map(remote).collect(),
+            endpoints: endpoints.iter().filter(|it| is_remote(it)).map(remote).collect(),
         }
     }
 
@@ -73,7 +74,7 @@ fn spelled(value: &Value) -> String {
     text.parse::<IpAddr>().map_or_else(|_| text.to_owned(), |it| it.to_string())
 }
 
-fn address(endpoint: &Value) -> String {
+pub(crate) fn address(endpoint: &Value) -> String {
     spelled(&endpoint["IpConfigurations"][0]["IpAddress"])
 }
 
