@@ -51,7 +51,7 @@ pub struct PortKey {
 impl PortKey {
     /// The least key that a Service can have, to start a range from.
     pub(crate) fn first_of(service: &ServiceName) -> Self {
-        let name = ServicePortName { service: service.clone(), port: "".into(), protocol: Protocol::Tcp };
+        let name = ServicePortName { service: service.clone(), port: Arc::default(), protocol: Protocol::Tcp };
         Self { name: Arc::new(name), family: Family::V4 }
     }
 }
