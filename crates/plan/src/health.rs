@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use portolan_model::{Family, Service, ServiceKind, Slices, Snapshot, TrafficPolicy};
 
+use crate::config::Limits;
 use crate::node::NodePlan;
 use crate::pools::local_ready_addresses;
 
@@ -26,6 +27,12 @@ pub(crate) fn decide(service: &Service, family: Family, facts: &Snapshot, node: 
 
 pub(crate) fn port(service: &Service, family: Family) -> Option<u16> {
     service.health_check_node_port.filter(|_| is_checked(service, family))
+}
+
+/// The port at load-balancer IPs whose probes the mode leads to the node, if it does so.
+pub(crate) fn forwarded_port(service: &Service, family: Family, limits: &Limits) -> Option<u16> {
+    let common = limits.load_balancers?.forwarded_health_port?;
+    Some(port(service, family).unwrap_or(common))
 }
 
 /// Only where the choice of the node matters: `externalTrafficPolicy: Local`.

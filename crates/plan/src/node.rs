@@ -120,6 +120,11 @@ impl NodePlan {
         self.object_addresses.iter().copied().find(of_family)
     }
 
+    /// The family of the address that the Node object has first.
+    pub fn first_family(&self) -> Option<Family> {
+        self.object_addresses.iter().find(|address| !address.is_loopback()).map(|address| Family::of(*address))
+    }
+
     pub fn family(&self, family: Family) -> &FamilyPlan {
         &self.families[family as usize]
     }

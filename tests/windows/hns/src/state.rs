@@ -1,4 +1,6 @@
 //! The state between two calls, in files.
+//!
+//! A test changes it while programs run by `change.json`, whose fields replace those of the state at the next call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -6,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use portolan_hns::{Endpoint, Error, ErrorKind, Habits, LoadBalancer, MemoryHns, Network, Version};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// `state.json`. A test writes it before the first call, and reads it after the last.
 #[derive(Serialize, Deserialize, Default)]
@@ -22,13 +25,29 @@ pub(crate) struct State {
     lacks_modification: bool,
     /// One call in so many fails, half of them after their effect; 0 means never.
     fails_one_in: u64,
+    /// Calls that fail without effect, by name.
+    refusals: Vec<Refusal>,
     /// The process ends without a word when so many more calls have been made; 0 means never.
     dies_after: u64,
     /// Calls so far.
     calls: u64,
 }
 
+/// Calls of this name fail so many more times.
+#[derive(Serialize, Deserialize)]
+struct Refusal {
+    call: String,
+    code: u32,
+    times: u64,
+}
+
 impl State {
+    fn refusal(&mut self, name: &str) -> Option<Error> {
+        let refusal = self.refusals.iter_mut().find(|it| it.call == name && it.times > 0)?;
+        refusal.times -= 1;
+        Some(Error::new("a call that a test refuses", refusal.code, "refused"))
+    }
+
     fn habits(&self) -> Habits {
         let version = match self.version[..] {
             [major, minor] => Version::new(major, minor),
@@ -65,12 +84,12 @@ pub(crate) fn call<T>(
     let broken = |error: std::io::Error| Error::new("using the state of the stand-in", 0x8000_4005, error.to_string());
     let folder = folder();
     let _lock = lock(&folder).map_err(broken)?;
-    let mut state: State = fs::read(folder.join("state.json"))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
+    let mut state = load(&folder);
     state.calls += 1;
-    let outcome = perform(&mut state, effect);
+    let outcome = match state.refusal(name) {
+        Some(error) => Err(error),
+        None => perform(&mut state, effect),
+    };
     let code = outcome.as_ref().err().map_or(0, Error::code);
     log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", state.calls)).map_err(broken)?;
     let is_last = state.dies_after == 1;
@@ -97,6 +116,16 @@ fn perform<T>(state: &mut State, effect: impl FnOnce(&mut MemoryHns) -> Result<T
 
 fn log(folder: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(folder.join("calls.log"))?.write_all(line.as_bytes())
+}
+
+fn load(folder: &Path) -> State {
+    let read = |name: &str| serde_json::from_slice::<Value>(&fs::read(folder.join(name)).ok()?).ok();
+    let mut state = read("state.json").unwrap_or_default();
+    if let (Some(Value::Object(change)), Some(state)) = (read("change.json"), state.as_object_mut()) {
+        state.extend(change);
+        _ = fs::remove_file(folder.join("change.json"));
+    }
+    serde_json::from_value(state).unwrap_or_default()
 }
 
 /// Readers see the old state or the new one.
