@@ -10,13 +10,14 @@ HOST_TEST = $(CARGO) test --locked --workspace --tests --no-fail-fast -- --test-
 VM_TEST = $(CARGO) test --locked $(IN_VM) $(VM_TESTS) -- --test-threads 2 --skip kernels::
 VM_PACKAGES = qemu-system-x86 busybox-static kmod cpio python3 ipvsadm
 
-.PHONY: help build windows test-windows test-windows-cluster install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
+.PHONY: help build windows test-windows test-windows-cluster bench-windows install deb test-install demo test test-host test-vm vm-image test-cluster test-page fuzz sanitize check deny sbom test-kernels test-e2e test-journey test-kubectl conformance soak bench bench-peers bpf packages root components
 
 help:
 	@echo 'make build   the program: target/release/portolan'
 	@echo 'make windows   the program for Windows nodes: target/x86_64-pc-windows-gnu/release/portolan.exe'
 	@echo 'make test-windows   that program under wine, with a stand-in for the Host Networking Service (root)'
-	@echo 'make test-windows-cluster   that program under wine against a real API server (root, Go)'
+	@echo 'make test-windows-cluster   that program under wine against a real API server, and beside the real kube-proxy.exe (root, Go)'
+	@echo 'make bench-windows   calls to the Host Networking Service for one endpoint change, beside kube-proxy.exe (root, Go)'
 	@echo 'make install   the built program with completions, manual pages and systemd unit (PREFIX=/usr/local, DESTDIR=)'
 	@echo 'make deb     a Debian package of the program: target/deb/'
 	@echo 'make test-install   make install, completions, manual pages and the Debian package in a clean root (root)'
@@ -53,12 +54,19 @@ test-windows: packages root
 	$(CARGO) test --locked -p portolan --features wine --test windows --no-run
 	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine --test windows -- --test-threads 1
 
-# The same with a real API server.
+# The same with a real API server, and every scenario file beside the real kube-proxy.exe (SCENARIO=NAME for some).
 test-windows-cluster: packages root
 	@tests/windows/build
-	@tests/cluster/build
+	@tests/cluster/build kube-apiserver etcd kube-proxy.exe
 	$(CARGO) test --locked -p portolan --features wine,cluster --test windows --no-run
-	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine,cluster --test windows -- watching::
+	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine,cluster --test windows -- --test-threads 1 --nocapture watching:: compare::
+
+# Calls to HNS for one endpoint change, beside kube-proxy.exe.
+bench-windows: packages root
+	@tests/windows/build
+	@tests/cluster/build kube-apiserver etcd kube-proxy.exe
+	$(CARGO) test --locked -p portolan --features wine,cluster --test windows --no-run
+	@unshare --net tests/windows/run $(CARGO) test --locked -p portolan --features wine,cluster --test windows -- --ignored --nocapture compare::calls
 
 # Builds nothing, so that root need not: `make build` first.
 install:

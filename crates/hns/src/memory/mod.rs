@@ -107,6 +107,16 @@ impl MemoryHns {
         (service.store.endpoints.values().cloned().collect(), service.store.balancers.values().cloned().collect())
     }
 
+    /// One endpoint, without a call.
+    pub fn endpoint(&self, id: Guid) -> Option<Endpoint> {
+        self.service().store.endpoints.get(&id).cloned()
+    }
+
+    /// One load balancer, without a call.
+    pub fn load_balancer(&self, id: Guid) -> Option<LoadBalancer> {
+        self.service().store.balancers.get(&id).cloned()
+    }
+
     /// The calls since the last time this was asked, by operation.
     pub fn take_calls(&self) -> BTreeMap<Operation, usize> {
         std::mem::take(&mut self.service().calls)

@@ -81,6 +81,12 @@ pub(crate) fn program() -> PathBuf {
     target.join("x86_64-pc-windows-gnu/debug/portolan.exe")
 }
 
+/// Ends wine's server, which opens the sockets of all programs in the network namespace of the one that started it.
+#[cfg(feature = "cluster")]
+pub(crate) fn end_wine() {
+    _ = Command::new("wineserver").args(["--kill", "--wait"]).status();
+}
+
 /// As a program under wine spells it.
 pub(crate) fn spelled(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
@@ -165,8 +171,13 @@ impl Machine {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.wine(&program(), arguments)
+    }
+
+    /// A program of Windows with this HNS.
+    pub(crate) fn wine(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new("wine");
-        command.arg(program()).args(arguments).env("HNS_STATE", spelled(&self.path("hns"))).stdin(Stdio::null());
+        command.arg(program).args(arguments).env("HNS_STATE", spelled(&self.path("hns"))).stdin(Stdio::null());
         command
     }
 
@@ -206,6 +217,11 @@ impl Machine {
 
     /// The command of a daemon with these facts.
     pub(crate) fn proxy(&self, facts: &[&str]) -> Command {
+        let arguments = self.proxy_arguments(facts);
+        self.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn proxy_arguments(&self, facts: &[&str]) -> Vec<String> {
         let [state, socket] = ["state", "control"].map(|name| spelled(&self.path(name)));
         let own = [
             "proxy",
@@ -218,7 +234,7 @@ impl Machine {
             "--healthz-bind-address=127.0.0.1:10256",
             "--metrics-bind-address=127.0.0.1:10249",
         ];
-        self.command(&[&own, facts].concat())
+        own.iter().chain(facts).map(|it| (*it).to_owned()).collect()
     }
 
     pub(crate) fn log_file(&self) -> PathBuf {

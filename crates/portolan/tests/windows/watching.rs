@@ -7,7 +7,7 @@ use portolan_testkit::{Lab, topology};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::machine::{Machine, spelled};
+use super::machine::{Machine, end_wine, spelled};
 
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-1";
 
@@ -34,6 +34,7 @@ fn objects() -> [Value; 2] {
 
 #[test]
 fn services_of_an_api_server_are_followed_through_its_restart() {
+    end_wine();
     let lab = Arc::new(Lab::new().expect("a lab"));
     let mut server = ControlPlane::start(&lab).expect("a control plane");
     for object in ["node-a", "node-b"].map(node) {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use portolan_hns::{Error, Guid, Hns};
+use portolan_hns::{Error, ErrorKind, Guid, Hns};
 use windows_sys::core::{GUID, PCWSTR, PWSTR};
 
 use crate::documents::{Kind, content, enumerate, parse};
@@ -164,16 +164,18 @@ pub unsafe extern "system" fn HcnDeleteLoadBalancer(id: *const GUID, record: *mu
     }
 }
 
-/// The older interface, for the version alone.
+/// The older interface: the version, and lists of policies, which kube-proxy reads to see whether this interface works.
 #[unsafe(no_mangle)]
 pub unsafe extern "system" fn HNSCall(_method: PCWSTR, path: PCWSTR, _request: PCWSTR, to: *mut PWSTR) -> i32 {
     unsafe {
         let path = text::read(path);
-        let version = call("HNSCall", &path, Hns::version);
-        let answer = match version {
-            Ok(version) => serde_json::json!({
-                "Success": true, "Output": {"Major": version.major, "Minor": version.minor}
-            }),
+        let output = call("HNSCall", &path, |hns| match path.trim_matches('/') {
+            "globals/version" => hns.version().map(|it| serde_json::json!({"Major": it.major, "Minor": it.minor})),
+            "policylists" => Ok(serde_json::json!([])),
+            _ => Err(Error::of(ErrorKind::NotImplemented, format!("asking for {path}"))),
+        });
+        let answer = match output {
+            Ok(output) => serde_json::json!({"Success": true, "Output": output}),
             Err(error) => serde_json::json!({"Success": false, "Error": error.to_string()}),
         };
         text::give(&answer.to_string(), to);

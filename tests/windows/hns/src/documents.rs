@@ -57,13 +57,17 @@ fn matches(value: &Value, filter: &Value) -> bool {
 }
 
 pub(crate) fn content(hns: &mut MemoryHns, kind: Kind, wanted: Guid) -> Result<String, Error> {
-    let found = all(hns, kind).into_iter().find(|value| id(value) == Some(wanted));
-    let missing = match kind {
-        Kind::Network => ErrorKind::NetworkNotFound,
-        Kind::Endpoint => ErrorKind::EndpointNotFound,
-        Kind::LoadBalancer => ErrorKind::ObjectNotFound,
+    let (found, missing) = match kind {
+        Kind::Network => {
+            let found = hns.networks()?.into_iter().find(|network| network.id == wanted);
+            (found.map(|it| serde_json::to_string(&it)), ErrorKind::NetworkNotFound)
+        }
+        Kind::Endpoint => (hns.endpoint(wanted).map(|it| serde_json::to_string(&it)), ErrorKind::EndpointNotFound),
+        Kind::LoadBalancer => {
+            (hns.load_balancer(wanted).map(|it| serde_json::to_string(&it)), ErrorKind::ObjectNotFound)
+        }
     };
-    found.map(|value| value.to_string()).ok_or_else(|| Error::of(missing, format!("looking for {wanted}")))
+    found.and_then(Result::ok).ok_or_else(|| Error::of(missing, format!("looking for {wanted}")))
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {

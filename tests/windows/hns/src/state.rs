@@ -5,6 +5,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use portolan_hns::{Endpoint, Error, ErrorKind, Habits, LoadBalancer, MemoryHns, Network, Version};
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,11 @@ impl State {
         Some(Error::new("a call that a test refuses", refusal.code, "refused"))
     }
 
+    /// Whether a call that changes no object changes the state.
+    fn counts(&self) -> bool {
+        self.dies_after > 0 || self.fails_one_in > 0 || !self.refusals.is_empty()
+    }
+
     fn habits(&self) -> Habits {
         let version = match self.version[..] {
             [major, minor] => Version::new(major, minor),
@@ -75,6 +82,31 @@ fn lock(folder: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// The state as this process has read or written it last. With thousands of objects, reading it for every call would take minutes.
+struct Held {
+    stamp: Option<Stamp>,
+    state: State,
+    hns: MemoryHns,
+}
+
+/// Another process that writes makes another file.
+type Stamp = (SystemTime, u64);
+
+static HELD: Mutex<Option<Held>> = Mutex::new(None);
+
+fn stamp(folder: &Path) -> Option<Stamp> {
+    let data = fs::metadata(folder.join("state.json")).ok()?;
+    Some((data.modified().ok()?, data.len()))
+}
+
+fn read(folder: &Path) -> Held {
+    let stamp = stamp(folder);
+    let state = load(folder);
+    let hns = MemoryHns::new(state.habits());
+    hns.restore(&state.networks, &state.endpoints, &state.balancers, state.calls);
+    Held { stamp, state, hns }
+}
+
 /// Performs a call on the state, with a line in the log.
 pub(crate) fn call<T>(
     name: &str,
@@ -84,33 +116,38 @@ pub(crate) fn call<T>(
     let broken = |error: std::io::Error| Error::new("using the state of the stand-in", 0x8000_4005, error.to_string());
     let folder = folder();
     let _lock = lock(&folder).map_err(broken)?;
-    let mut state = load(&folder);
-    state.calls += 1;
-    let outcome = match state.refusal(name) {
+    let mut place = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_changed = folder.join("change.json").exists();
+    let known = place.take().filter(|held| !is_changed && held.stamp.is_some() && held.stamp == stamp(&folder));
+    let held = place.insert(known.unwrap_or_else(|| read(&folder)));
+    held.state.calls += 1;
+    let outcome = match held.state.refusal(name) {
         Some(error) => Err(error),
-        None => perform(&mut state, effect),
+        None => perform(held, effect),
     };
     let code = outcome.as_ref().err().map_or(0, Error::code);
-    log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", state.calls)).map_err(broken)?;
-    let is_last = state.dies_after == 1;
-    state.dies_after = state.dies_after.saturating_sub(1);
-    save(&folder, &state).map_err(broken)?;
+    log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", held.state.calls)).map_err(broken)?;
+    let is_last = held.state.dies_after == 1;
+    let counts = is_changed || held.state.counts();
+    held.state.dies_after = held.state.dies_after.saturating_sub(1);
+    if counts || ["Create", "Modify", "Delete"].iter().any(|it| name.contains(it)) {
+        (held.state.endpoints, held.state.balancers) = held.hns.held();
+        save(&folder, &held.state).map_err(broken)?;
+        held.stamp = stamp(&folder);
+    }
     if is_last {
         std::process::exit(137);
     }
     outcome
 }
 
-fn perform<T>(state: &mut State, effect: impl FnOnce(&mut MemoryHns) -> Result<T, Error>) -> Result<T, Error> {
-    let failure = state.failure();
+fn perform<T>(held: &mut Held, effect: impl FnOnce(&mut MemoryHns) -> Result<T, Error>) -> Result<T, Error> {
+    let failure = held.state.failure();
     let failed = || Error::of(ErrorKind::Other, "a call that the stand-in lets fail");
     if failure == Some(false) {
         return Err(failed());
     }
-    let mut hns = MemoryHns::new(state.habits());
-    hns.restore(&state.networks, &state.endpoints, &state.balancers, state.calls);
-    let outcome = effect(&mut hns);
-    (state.endpoints, state.balancers) = hns.held();
+    let outcome = effect(&mut held.hns);
     if failure == Some(true) { Err(failed()) } else { outcome }
 }
 
@@ -130,7 +167,7 @@ fn load(folder: &Path) -> State {
 
 /// Readers see the old state or the new one.
 fn save(folder: &Path, state: &State) -> std::io::Result<()> {
-    let text = serde_json::to_string_pretty(state).map_err(std::io::Error::other)?;
+    let text = serde_json::to_string(state).map_err(std::io::Error::other)?;
     fs::write(folder.join("state.new"), text)?;
     fs::rename(folder.join("state.new"), folder.join("state.json"))
 }
