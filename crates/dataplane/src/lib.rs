@@ -106,6 +106,14 @@ pub trait Observe<D: Dataplane + ?Sized> {
         Ok(None)
     }
 
+    /// The dataplane as this kernel calls for it, once it is read, where that differs between machines.
+    fn dataplane(&self) -> Option<D>
+    where
+        D: Sized,
+    {
+        None
+    }
+
     /// Whether the node has this family. Objects of one that it lacks are left out.
     fn serves(&self, _family: Family) -> bool {
         true
@@ -156,5 +164,10 @@ impl Error {
     /// Another process wrote between our read and our write: a second read is enough.
     pub fn is_outdated(&self) -> bool {
         matches!(self, Self::Kernel(portolan_kernel::Error::Outdated { .. }))
+    }
+
+    /// Something is missing that another program of the node creates: it is waited for.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, Self::Hns(error) if error.kind() == portolan_hns::ErrorKind::NetworkNotFound)
     }
 }

@@ -3,9 +3,11 @@
 //! A mode's folder implements [`Mode`]; one line in [`crate::modes`] makes it exist. Nothing outside that folder depends
 //! on which mode it is.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use portolan_model::Family;
 use portolan_plan::{Limits, Packet, Plan, Trace};
 
 use crate::difference::Difference;
@@ -116,6 +118,24 @@ impl PartialEq for dyn Mode {
     }
 }
 
+/// A call for a load balancer that the machine refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BalancerFailure {
+    pub call: BalancerCall,
+    pub family: Family,
+    /// What the load balancer is for, as in kube-proxy's label `lb_type`.
+    pub kind: &'static str,
+    /// The class of the error, as in kube-proxy's label `error`.
+    pub error: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BalancerCall {
+    Create,
+    Update,
+    Delete,
+}
+
 /// Something that can be synced to a plan.
 pub trait Synchronize {
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error>;
@@ -163,6 +183,11 @@ pub trait ActiveMode: Synchronize + Send {
     /// What the iptables programs have written, in modes that use them.
     fn rule_tally(&self) -> Option<RuleTally> {
         None
+    }
+
+    /// How often the machine refused calls for load balancers since the start, in a mode that makes such calls.
+    fn balancer_failures(&self) -> BTreeMap<BalancerFailure, u64> {
+        BTreeMap::new()
     }
 
     /// Frontends that this mode serves in a slower way than it could, because a map of the kernel has no room for them.

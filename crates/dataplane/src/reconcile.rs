@@ -136,6 +136,9 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
         let held = self.kernel.read()?;
+        if let Some(dataplane) = self.kernel.dataplane() {
+            self.dataplane = dataplane;
+        }
         self.kernel.adopt_clients(plan)?;
         let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
         let change = Change::between(held, wanted);
@@ -244,7 +247,8 @@ impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
 
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
         let held = self.kernel.read()?;
-        Ok(compare(&self.dataplane, held, plan, |family| self.kernel.serves(family)))
+        let adjusted = self.kernel.dataplane();
+        Ok(compare(adjusted.as_ref().unwrap_or(&self.dataplane), held, plan, |family| self.kernel.serves(family)))
     }
 }
 

@@ -52,7 +52,8 @@ impl<D: Dataplane> ModeView for View<D> {
     fn verify(&self, plan: &Plan) -> Result<Difference, Error> {
         let mut kernel = (self.open)()?;
         let held = kernel.read()?;
-        Ok(compare(&self.dataplane, held, plan, |family| kernel.serves(family)))
+        let adjusted = kernel.dataplane();
+        Ok(compare(adjusted.as_ref().unwrap_or(&self.dataplane), held, plan, |family| kernel.serves(family)))
     }
 
     fn difference(&self, before: &Plan, after: &Plan) -> Difference {

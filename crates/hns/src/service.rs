@@ -21,6 +21,8 @@ impl Version {
     pub const MODIFIES: Self = Self::new(15, 5);
     /// The first one with the API that is used here.
     pub const OLDEST: Self = Self::new(9, 2);
+    /// The first one that keeps the connections of a client on one endpoint.
+    pub const AFFINITY: Self = Self::new(12, 0);
     /// The first one that serves both address families.
     pub const DUAL_STACK: Self = Self::new(11, 10);
 

@@ -4,6 +4,7 @@
 //! winner must not depend on the order of events: it is chosen by kind of frontend, then by name.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use portolan_model::{Family, OrdSet, Protocol, ServiceName};
 
@@ -31,7 +32,7 @@ impl Claim {
 
     /// The least claim to an address and port, to start a range from.
     fn least(family: Family, address: FrontendAddress, protocol: Protocol) -> Self {
-        let holder = PortKey::first_of(&ServiceName::new("", ""));
+        let holder = PortKey::first_of(&ServiceName { namespace: Arc::default(), name: Arc::default() });
         Self { family, address, protocol, kind: FrontendKind::ClusterIp, holder }
     }
 }

@@ -49,6 +49,8 @@ pub struct LoadBalancers {
     /// Traffic to ClusterIPs keeps its source, because replies go to the client directly. Without this, endpoints see an address
     /// of the node.
     pub direct_return: bool,
+    /// Probes at load-balancer IPs are led to the node itself: for Services without a port of their own, to this one.
+    pub forwarded_health_port: Option<u16>,
 }
 
 impl Limits {

@@ -60,5 +60,6 @@ fn decide_port(
         scheduler: service.scheduler.clone(),
         preserve_destination: service.preserve_destination && chooser.node.limits.load_balancers.is_some(),
         health_check_port: health::port(service, family),
+        forwarded_health_port: health::forwarded_port(service, family, &chooser.node.limits),
     }
 }

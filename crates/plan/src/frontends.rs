@@ -97,7 +97,7 @@ impl<'a> Context<'a> {
     fn internal_routes(&self, pools: &Pools) -> Routes {
         let pool = if self.internal_local() { Pool::Local } else { Pool::Cluster };
         let verdict = self.forward(pool, pools);
-        if let Some(LoadBalancers { direct_return }) = self.node.limits.load_balancers {
+        if let Some(LoadBalancers { direct_return, .. }) = self.node.limits.load_balancers {
             return Routes::same(self.route(verdict, !direct_return));
         }
         let all = self.node.masquerade_all;

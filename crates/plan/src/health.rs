@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use portolan_model::{Family, Service, ServiceKind, ServiceName, Slices, Snapshot, TrafficPolicy};
+use portolan_model::{Family, Service, ServiceKind, Slices, Snapshot, TrafficPolicy};
 
+use crate::config::Limits;
 use crate::node::NodePlan;
 use crate::pools::local_ready_addresses;
 
@@ -17,16 +18,21 @@ pub struct HealthCheck {
     pub local_endpoints: usize,
 }
 
-pub(crate) fn decide(name: &ServiceName, family: Family, facts: &Snapshot, node: &NodePlan) -> Option<HealthCheck> {
-    let service = facts.services.get(name)?;
+pub(crate) fn decide(service: &Service, family: Family, facts: &Snapshot, node: &NodePlan) -> Option<HealthCheck> {
     let port = port(service, family)?;
     let none = Slices::default();
-    let slices = facts.slices.get(name).map_or(&none, |slices| slices);
+    let slices = facts.slices.get(&service.name).map_or(&none, |slices| slices);
     Some(HealthCheck { port, local_endpoints: local_addresses(service, family, slices, node).len() })
 }
 
 pub(crate) fn port(service: &Service, family: Family) -> Option<u16> {
     service.health_check_node_port.filter(|_| is_checked(service, family))
+}
+
+/// The port at load-balancer IPs whose probes the mode leads to the node, if it does so.
+pub(crate) fn forwarded_port(service: &Service, family: Family, limits: &Limits) -> Option<u16> {
+    let common = limits.load_balancers?.forwarded_health_port?;
+    Some(port(service, family).unwrap_or(common))
 }
 
 /// Only where the choice of the node matters: `externalTrafficPolicy: Local`.
@@ -45,7 +51,9 @@ fn local_addresses(service: &Service, family: Family, slices: &Slices, node: &No
 mod tests {
     use std::sync::Arc;
 
-    use portolan_model::{Conditions, Node, Protocol, ServicePort, Slice, SliceEndpoint, SlicePort, Weight};
+    use portolan_model::{
+        Conditions, Node, Protocol, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Weight,
+    };
 
     use super::*;
     use crate::{Plan, PlanConfig, plan};

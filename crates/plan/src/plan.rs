@@ -68,11 +68,11 @@ impl PartialEq for Plan {
 pub fn plan(snapshot: &Snapshot, previous: &Plan, config: &PlanConfig) -> Plan {
     let mut node = NodePlan::decide(snapshot, config);
     node.is_large = previous.node.is_large;
+    let node = if node == *previous.node { previous.node.clone() } else { Arc::new(node) };
     let changed = match node.treats_services_like(&previous.node) {
         true => changed_services(&previous.facts, snapshot),
         false => all_services(previous, snapshot),
     };
-    let node = if node == *previous.node { previous.node.clone() } else { Arc::new(node) };
     let mut next = Plan { node, facts: snapshot.clone(), ..previous.clone() };
     next.replan(&changed);
     next.measure();
@@ -105,23 +105,29 @@ impl Plan {
         }
     }
 
-    /// Replaces the claims of a Service, and collects every other Service that this affects.
+    /// Replaces the claims of a Service, and collects every other Service that this affects. Most changes are those of
+    /// endpoints, which leave the claims as they are.
     fn update_claims(&mut self, name: &ServiceName, ports: &[ServicePlan], rivals: &mut BTreeSet<ServiceName>) {
-        let old: Vec<Claim> = self.port_plans(name).flat_map(|(_, port)| port.claims().collect::<Vec<_>>()).collect();
+        let old = sorted(self.port_plans(name).flat_map(|(_, port)| port.claims()));
+        let new = sorted(ports.iter().flat_map(ServicePlan::claims));
+        if old == new {
+            return;
+        }
         for claim in old {
             self.claims.remove(&claim);
             rivals.extend(self.claims.rivals(&claim, &self.node));
         }
-        for claim in ports.iter().flat_map(ServicePlan::claims) {
+        for claim in new {
             rivals.extend(self.claims.rivals(&claim, &self.node));
             self.claims.insert(claim);
         }
     }
 
     fn check_again(&mut self, name: &ServiceName) {
+        let service = self.facts.services.get(name);
         for family in Family::BOTH {
             let key = (name.clone(), family);
-            match health::decide(name, family, &self.facts, &self.node) {
+            match service.and_then(|service| health::decide(service, family, &self.facts, &self.node)) {
                 Some(check) if self.health_checks.get(&key) == Some(&check) => {}
                 Some(check) => _ = self.health_checks.insert(key, check),
                 None => _ = self.health_checks.remove(&key),
@@ -161,6 +167,12 @@ impl Plan {
     pub fn port_plans(&self, name: &ServiceName) -> impl Iterator<Item = (&PortKey, &Arc<ServicePlan>)> {
         self.services.range(PortKey::first_of(name)..).take_while(move |(key, _)| key.name.service == *name)
     }
+}
+
+fn sorted(claims: impl Iterator<Item = Claim>) -> Vec<Claim> {
+    let mut claims: Vec<Claim> = claims.collect();
+    claims.sort_unstable();
+    claims
 }
 
 fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {

@@ -39,6 +39,8 @@ pub struct ServicePlan {
     pub preserve_destination: bool,
     /// Load balancers probe this port of the node for the health of the Service.
     pub health_check_port: Option<u16>,
+    /// The port at load-balancer IPs whose probes are led to the node, in a mode that does so.
+    pub forwarded_health_port: Option<u16>,
 }
 
 /// One port of one Service in one family.
@@ -51,7 +53,7 @@ pub struct PortKey {
 impl PortKey {
     /// The least key that a Service can have, to start a range from.
     pub(crate) fn first_of(service: &ServiceName) -> Self {
-        let name = ServicePortName { service: service.clone(), port: "".into(), protocol: Protocol::Tcp };
+        let name = ServicePortName { service: service.clone(), port: Arc::default(), protocol: Protocol::Tcp };
         Self { name: Arc::new(name), family: Family::V4 }
     }
 }
@@ -161,7 +163,21 @@ impl ServicePlan {
             scheduler: None,
             preserve_destination: false,
             health_check_port: None,
+            forwarded_health_port: None,
         }
+    }
+
+    /// Where load balancers outside of the cluster probe their own address, and reach the node itself. Where the Service has that port,
+    /// its clients come first.
+    pub fn forwarded_probes(&self) -> impl Iterator<Item = (IpAddr, u16)> {
+        let of_balancer = |frontend: &&Frontend| frontend.kind == FrontendKind::LoadBalancerIp;
+        let probed = self.forwarded_health_port.into_iter();
+        probed.flat_map(move |port| {
+            self.frontends.iter().filter(of_balancer).filter_map(move |frontend| match frontend.address {
+                FrontendAddress::Vip(address, own) if own != port => Some((address, port)),
+                _ => None,
+            })
+        })
     }
 
     pub fn pool(&self, pool: Pool) -> &[Endpoint] {

@@ -32,10 +32,10 @@ fn of_place(known: &[(Arc<str>, Weight)], place: &Option<Arc<str>>) -> u64 {
 
 /// Each endpoint as often as its weight demands. Weights are not zero.
 pub(crate) fn slots(endpoints: Vec<(Endpoint, u64)>) -> Vec<Endpoint> {
-    let weights: Vec<u64> = endpoints.iter().map(|(_, weight)| *weight).collect();
-    if weights.windows(2).all(|pair| pair[0] == pair[1]) {
+    if endpoints.windows(2).all(|pair| pair[0].1 == pair[1].1) {
         return endpoints.into_iter().map(|(endpoint, _)| endpoint).collect();
     }
+    let weights: Vec<u64> = endpoints.iter().map(|(_, weight)| *weight).collect();
     let counts = counts(&weights);
     endpoints.iter().zip(counts).flat_map(|((endpoint, _), count)| (0..count).map(|_| *endpoint)).collect()
 }

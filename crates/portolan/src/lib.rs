@@ -13,6 +13,7 @@ pub mod host;
 mod klog;
 mod kubectl;
 mod log;
+mod log_file;
 pub mod loopback;
 pub mod node_setup;
 mod offline;

@@ -90,6 +90,11 @@ pub(crate) fn has_ipv6() -> bool {
     Path::new("/proc/net/if_inet6").exists()
 }
 
+/// Who starts the daemon reads its standard error.
+pub(crate) fn log_file(_as_service: bool, _state_directory: &Path) -> Option<PathBuf> {
+    None
+}
+
 /// Linux has no services of Windows' kind.
 pub(crate) fn run(as_service: bool, daemon: impl FnOnce() -> anyhow::Result<u8>) -> anyhow::Result<u8> {
     if as_service {

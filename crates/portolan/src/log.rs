@@ -1,7 +1,8 @@
-//! The log, on standard error: in klog's format, as component-base's JSON, or for terminals.
+//! The log, on standard error or in a file: in klog's format, as component-base's JSON, or for terminals.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use portolan_config::{Document, Level, Notice};
 use tracing::level_filters::LevelFilter;
@@ -9,6 +10,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::klog::Format;
+use crate::log_file::LogFile;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
@@ -83,7 +85,10 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 /// The current settings, once the log is started.
 static RUNNING: OnceLock<RwLock<LogSettings>> = OnceLock::new();
 
-/// Writes events to standard error. This program has no spans.
+/// Where the log goes instead of standard error.
+static FILE: OnceLock<Mutex<LogFile>> = OnceLock::new();
+
+/// Writes events to standard error or to the file. This program has no spans.
 struct Log(Format);
 
 impl Subscriber for Log {
@@ -98,7 +103,10 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let line = self.0.line(event, &jiff::Timestamp::now(), std::process::id());
         // A failure to write the log does not stop the program.
-        _ = std::io::stderr().write_all(line.as_bytes());
+        _ = match FILE.get() {
+            Some(file) => file.lock().unwrap_or_else(PoisonError::into_inner).write(&line),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        };
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -113,6 +121,12 @@ impl Subscriber for Log {
 
 fn current() -> Option<RwLockReadGuard<'static, LogSettings>> {
     RUNNING.get().map(|settings| settings.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The log goes to this file from now on.
+pub(crate) fn write_to(path: &Path) -> std::io::Result<()> {
+    _ = FILE.set(Mutex::new(LogFile::open(path)?));
+    Ok(())
 }
 
 /// Starts the log. Only the first call has an effect.

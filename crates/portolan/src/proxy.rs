@@ -17,6 +17,9 @@ pub(crate) fn run(flags: &ProxyFlags) -> anyhow::Result<u8> {
         return Ok(SUCCESS);
     }
     let settings = Settings::read(flags)?;
+    if let Some(path) = system::log_file(settings.runs_as_service, &flags.manifests.state_directory) {
+        log::write_to(&path).with_context(|| format!("opening the log {}", path.display()))?;
+    }
     log::start(&settings.log);
     log::notices(&settings.notices);
     if let Some(path) = &settings.actions.write_config_to {

@@ -114,6 +114,11 @@ pub(crate) fn has_ipv6() -> bool {
     true
 }
 
+/// A service has no console, and what it writes to standard error is lost.
+pub(crate) fn log_file(as_service: bool, state_directory: &Path) -> Option<PathBuf> {
+    as_service.then(|| state_directory.join("portolan.log"))
+}
+
 /// As a program of the console, or under the service control manager.
 pub(crate) fn run(
     as_service: bool,

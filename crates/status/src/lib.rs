@@ -37,7 +37,7 @@ use pages::Site;
 pub use clock::{Clock, Moment};
 pub use counters::{Counters, Relayed, Volume};
 pub use health::Health;
-pub use metrics::{BeforeScrape, Build, Descriptor, Kind, Metrics, Registry, Synced};
+pub use metrics::{BeforeScrape, Build, Descriptor, Kind, LoadBalancerCall, Metrics, Registry, Synced};
 pub use node_ports::HealthCheckFailure;
 pub use page_server::{Listen, PageServer};
 pub use pages::{Pages, SetVerbosity};

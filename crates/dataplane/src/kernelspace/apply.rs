@@ -7,10 +7,12 @@ use portolan_hns::{Endpoint, Error, ErrorKind, Guid, LoadBalancer};
 
 use super::Kernelspace;
 use super::documents;
+use super::failures::Refused;
 use super::kernel::HnsKernel;
 use super::network::Place;
 use super::objects::{Balancer, Front, Key, Role, Target, Value};
 use crate::Change;
+use crate::mode::BalancerCall;
 
 /// The first error; what does not depend on it goes on.
 #[derive(Default)]
@@ -161,7 +163,7 @@ impl HnsKernel {
                 self.replace_balancer(front, held, document)
             }
             Err(error) if error.kind() == ErrorKind::ObjectNotFound => self.create_balancer(front, document),
-            Err(error) => Err(error),
+            Err(error) => Err(self.refused(BalancerCall::Update, front, &document, error)),
         }
     }
 
@@ -172,16 +174,28 @@ impl HnsKernel {
 
     fn create_balancer(&mut self, front: &Front, document: LoadBalancer) -> Result<(), Error> {
         let id = documents::balancer_id(front);
-        match self.hns.create_load_balancer(id, &document) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                self.delete_rivals(front, id)?;
-                self.hns.create_load_balancer(id, &document)?;
-            }
-            other => other?,
+        if let Err(error) = self.create_alone(front, id, &document) {
+            return Err(self.refused(BalancerCall::Create, front, &document, error));
         }
         let id = self.identity_of(front, id)?;
         self.held.balancers.insert(*front, LoadBalancer { id: Some(id), ..document });
         Ok(())
+    }
+
+    fn create_alone(&mut self, front: &Front, id: Guid, document: &LoadBalancer) -> Result<(), Error> {
+        match self.hns.create_load_balancer(id, document) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.delete_rivals(front, id)?;
+                self.hns.create_load_balancer(id, document)
+            }
+            other => other,
+        }
+    }
+
+    /// Notes the refusal for the metrics.
+    fn refused(&mut self, call: BalancerCall, front: &Front, document: &LoadBalancer, error: Error) -> Error {
+        self.refused.push(Refused::new(call, front, document, error.kind()));
+        error
     }
 
     /// The identity of a new load balancer, which is read back until it is known that HNS takes what is chosen.
@@ -208,7 +222,7 @@ impl HnsKernel {
 
     fn delete_balancer(&mut self, front: &Front, held: &LoadBalancer) -> Result<(), Error> {
         match held.id.map_or(Ok(()), |id| self.hns.delete_load_balancer(id)) {
-            Err(error) if !error.is_not_found() => return Err(error),
+            Err(error) if !error.is_not_found() => return Err(self.refused(BalancerCall::Delete, front, held, error)),
             _ => _ = self.held.balancers.remove(front),
         }
         Ok(())

@@ -1,15 +1,17 @@
 //! The mode on an HNS in memory, with the CNI plugin of the node, and with deaths of the daemon between two calls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use portolan_hns::{Guid, Habits, MemoryHns, Network};
 use portolan_plan::{Endpoint, Plan};
 
 use super::Kernelspace;
+use super::failures::Failures;
 use super::kernel::HnsKernel;
+use super::mode;
 use super::settings::Settings;
-use crate::mode::Synchronize;
+use crate::mode::{BalancerFailure, Synchronize};
 use crate::{Difference, Error, Reconciler, SyncReport, Trust};
 
 /// One sync in so many ends with the death of the daemon, where calls fail.
@@ -24,6 +26,7 @@ pub struct InMemory {
     reconciler: Reconciler<Kernelspace, HnsKernel>,
     local: BTreeSet<IpAddr>,
     dies: bool,
+    failures: Failures,
 }
 
 impl InMemory {
@@ -34,7 +37,15 @@ impl InMemory {
         let name = settings.network.clone();
         hns.add_network(Network { id: network, name, kind: kind.into(), policies: Vec::new() });
         let reconciler = started(&hns, &settings);
-        Self { hns, network, settings, reconciler, local: BTreeSet::new(), dies: fails_one_in > 0 }
+        Self {
+            hns,
+            network,
+            settings,
+            reconciler,
+            local: BTreeSet::new(),
+            dies: fails_one_in > 0,
+            failures: Failures::default(),
+        }
     }
 
     /// The service itself, which outlives the daemon.
@@ -45,6 +56,11 @@ impl InMemory {
     /// A daemon that finds what its predecessor left.
     pub fn restart(&mut self) {
         self.reconciler = started(&self.hns, &self.settings);
+    }
+
+    /// How often HNS refused calls for load balancers.
+    pub fn failures(&self) -> &BTreeMap<BalancerFailure, u64> {
+        &self.failures.0
     }
 
     pub fn network(&self) -> Guid {
@@ -78,8 +94,7 @@ impl Synchronize for InMemory {
         if self.dies && self.hns.random(DIES_ONE_IN) == 0 {
             self.hns.die_after(self.hns.random(LIFE));
         }
-        self.reconciler.kernel_mut().note_node(&plan.node);
-        let report = self.reconciler.sync(plan, trust);
+        let report = mode::sync(&mut self.reconciler, &mut self.failures, plan, trust);
         if self.hns.revive() {
             self.restart();
         }

@@ -12,7 +12,9 @@ use portolan_model::Family;
 use portolan_plan::NodePlan;
 
 use super::Kernelspace;
+use super::abilities::Abilities;
 use super::documents;
+use super::failures::Refused;
 use super::held::Held;
 use super::network::{NodeAddresses, Place};
 use super::objects::{Balancer, Front, Key, Role, Stray, Value};
@@ -36,6 +38,8 @@ pub(super) struct HnsKernel {
     /// Remote addresses that an endpoint of this node has.
     pub(super) local_instead: BTreeSet<IpAddr>,
     pub(super) known: Arc<Known>,
+    /// Calls for load balancers that HNS refused in the current sync.
+    pub(super) refused: Vec<Refused>,
 }
 
 impl HnsKernel {
@@ -52,6 +56,7 @@ impl HnsKernel {
             partial: BTreeMap::new(),
             local_instead: BTreeSet::new(),
             known: Arc::default(),
+            refused: Vec::new(),
         }
     }
 
@@ -73,10 +78,12 @@ impl HnsKernel {
     }
 
     fn refresh(&mut self) -> Result<(), HnsError> {
-        if self.version.is_none() {
-            self.version = Some(self.hns.version()?);
-        }
+        let version = match self.version {
+            Some(version) => version,
+            None => *self.version.insert(self.hns.version()?),
+        };
         let mut place = Place::read(&mut *self.hns, &self.settings, self.node)?;
+        (self.settings.is_overlay, self.settings.abilities) = (place.is_overlay, Abilities::of(version));
         let endpoints = self.hns.endpoints(place.network)?;
         let source = |it: &&portolan_hns::Endpoint| {
             let is_source = |text: &str| text.parse().ok() == self.settings.source_vip && !text.is_empty();
@@ -168,13 +175,19 @@ impl Observe<Kernelspace> for HnsKernel {
         Ok(false)
     }
 
-    /// An overlay has one family, that of its source; so has an old HNS.
+    /// An overlay has one family, that of its source; an old HNS has one, that of the node.
     fn serves(&self, family: Family) -> bool {
-        let has_both = self.version.is_none_or(|version| version >= Version::DUAL_STACK);
-        match self.settings.is_overlay || !has_both {
-            true => family == self.settings.source_vip.map_or(Family::V4, Family::of),
-            false => true,
+        let of_source = self.settings.source_vip.map(Family::of);
+        match (self.settings.is_overlay, self.settings.abilities.dual_stack) {
+            (true, _) => family == of_source.unwrap_or(Family::V4),
+            (false, false) => family == self.node.first_family().or(of_source).unwrap_or(Family::V4),
+            (false, true) => true,
         }
+    }
+
+    /// With what kind of network there is, and what HNS can do.
+    fn dataplane(&self) -> Option<Kernelspace> {
+        Some(Kernelspace { settings: self.settings.clone() })
     }
 }
 

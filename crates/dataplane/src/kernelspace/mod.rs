@@ -9,8 +9,10 @@
 //! HNS exists on Windows alone. Everything but the calls themselves is the same on every system, so that questions about this
 //! mode are answered everywhere, and its tests run on an HNS in memory.
 
+mod abilities;
 mod apply;
 mod documents;
+mod failures;
 mod held;
 mod in_memory;
 mod kernel;
@@ -26,6 +28,7 @@ mod watch;
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
 
+pub use abilities::Abilities;
 pub use in_memory::InMemory;
 pub use mode::MODE;
 pub use objects::{Balancer, Distribution, Front, Key, Role, Source, Stray, Target, Value};

@@ -1,17 +1,20 @@
 //! kernelspace mode as the rest of the program sees it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use portolan_hns::{Habits, Hns, Version, connect};
 use portolan_model::Algorithm;
 use portolan_plan::{Limits, Plan};
 
+use super::abilities::Abilities;
+use super::failures::Failures;
 use super::kernel::HnsKernel;
 use super::places::HnsObjects;
 use super::settings::Settings;
 use super::watch::Watch;
 use super::{InMemory, Kernelspace, NAME, listing, network};
-use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
+use crate::mode::{ActiveMode, BalancerFailure, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::place::{Owned, Place};
 use crate::requirements::Feature;
 use crate::traffic::{ForgetCounts, ReadTraffic, TrafficSample};
@@ -56,9 +59,12 @@ impl Mode for KernelspaceMode {
     }
 
     fn open(&self, settings: &ModeSettings) -> Result<Box<dyn ActiveMode>, Error> {
-        let (hns, settings) = opened(settings)?;
+        let (mut hns, settings) = opened(settings)?;
+        let version = hns.version()?;
+        Abilities::of(version).warnings(version).iter().for_each(|warning| tracing::warn!("{warning}"));
         let kernel = HnsKernel::new(hns, settings.clone());
-        Ok(Box::new(ActiveKernelspace { reconciler: Reconciler::new(Kernelspace { settings }, kernel) }))
+        let reconciler = Reconciler::new(Kernelspace { settings }, kernel);
+        Ok(Box::new(ActiveKernelspace { reconciler, failures: Failures::default() }))
     }
 
     fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
@@ -85,13 +91,11 @@ impl Mode for KernelspaceMode {
     }
 }
 
-/// The service, and the settings with what kind of network there is.
+/// The service, and the settings with what kind of network there is. A network that does not exist yet is waited for.
 fn opened(settings: &ModeSettings) -> Result<(Box<dyn Hns>, Settings), Error> {
     let mut settings = Settings::of_process(settings);
     let mut hns = connect()?;
     let version = hns.version()?;
-    let network = hns.network(&settings.network)?.ok_or_else(|| network::missing(&settings.network))?;
-    settings.is_overlay = network.is_overlay();
     let refused = |reason: &str| Error::Program { attempted: "opening kernelspace mode".into(), reason: reason.into() };
     if version < Version::OLDEST {
         return Err(refused(
@@ -101,20 +105,40 @@ fn opened(settings: &ModeSettings) -> Result<(Box<dyn Hns>, Settings), Error> {
     if settings.direct_return && !version.returns_directly() {
         return Err(refused("this HNS has no direct server return: set winkernel.enableDSR to false"));
     }
+    if settings.network.is_empty() {
+        return Err(network::missing("").into());
+    }
+    settings.abilities = Abilities::of(version);
+    settings.is_overlay = hns.network(&settings.network)?.is_some_and(|network| network.is_overlay());
     if settings.is_overlay && settings.source_vip.is_none() {
-        return Err(refused("an overlay network needs winkernel.sourceVip (--source-vip)"));
+        return Err(network::lacks_source().into());
     }
     Ok((hns, settings))
 }
 
 struct ActiveKernelspace {
     reconciler: Reconciler<Kernelspace, HnsKernel>,
+    failures: Failures,
+}
+
+/// A sync, with a count of the calls that HNS refuses.
+pub(super) fn sync(
+    reconciler: &mut Reconciler<Kernelspace, HnsKernel>,
+    failures: &mut Failures,
+    plan: &Plan,
+    trust: Trust,
+) -> Result<SyncReport, Error> {
+    let before = reconciler.plan().cloned();
+    reconciler.kernel_mut().note_node(&plan.node);
+    let report = reconciler.sync(plan, trust);
+    let refused = std::mem::take(&mut reconciler.kernel_mut().refused);
+    failures.count(refused, [before.as_ref(), Some(plan)]);
+    report
 }
 
 impl Synchronize for ActiveKernelspace {
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
-        self.reconciler.kernel_mut().note_node(&plan.node);
-        self.reconciler.sync(plan, trust)
+        sync(&mut self.reconciler, &mut self.failures, plan, trust)
     }
 
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
@@ -137,6 +161,10 @@ impl ActiveMode for ActiveKernelspace {
 
     fn watch(&mut self) -> Result<Box<dyn WatchForeignChanges>, Error> {
         Ok(Box::new(Watch::new(connect()?, self.reconciler.kernel().known.clone())))
+    }
+
+    fn balancer_failures(&self) -> BTreeMap<BalancerFailure, u64> {
+        self.failures.0.clone()
     }
 
     fn traffic_reader(&self) -> Result<Box<dyn ReadTraffic>, Error> {

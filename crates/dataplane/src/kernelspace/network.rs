@@ -10,19 +10,28 @@ use super::settings::Settings;
 
 /// The node's own addresses by family, as the cluster knows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeAddresses([Option<IpAddr>; 2]);
+pub(super) struct NodeAddresses {
+    by_family: [Option<IpAddr>; 2],
+    first_family: Option<Family>,
+}
 
 impl NodeAddresses {
     pub(super) fn of(node: &NodePlan) -> Self {
-        Self(Family::BOTH.map(|family| node.primary_address(family)))
+        let by_family = Family::BOTH.map(|family| node.primary_address(family));
+        Self { by_family, first_family: node.first_family() }
     }
 
     pub(super) fn set(&mut self, address: IpAddr) {
-        self.0[Family::of(address) as usize] = Some(address);
+        self.by_family[Family::of(address) as usize] = Some(address);
     }
 
     pub(super) fn of_family(self, family: Family) -> Option<IpAddr> {
-        self.0[family as usize]
+        self.by_family[family as usize]
+    }
+
+    /// That of the address which the Node object has first.
+    pub(super) fn first_family(self) -> Option<Family> {
+        self.first_family
     }
 }
 
@@ -42,6 +51,9 @@ impl Place {
     pub(super) fn read(hns: &mut dyn Hns, settings: &Settings, node: NodeAddresses) -> Result<Self, Error> {
         let network = hns.network(&settings.network)?.ok_or_else(|| missing(&settings.network))?;
         let is_overlay = network.is_overlay();
+        if is_overlay && settings.source_vip.is_none() {
+            return Err(lacks_source());
+        }
         let subnets = network
             .remote_subnets()
             .filter_map(|route| Some((route.destination_prefix.parse().ok()?, route.provider_address.parse().ok()?)));
@@ -85,6 +97,11 @@ pub(super) fn missing(name: &str) -> Error {
     };
     let code = Error::of(ErrorKind::NetworkNotFound, "").code();
     Error::new("looking for the HNS network of the pods", code, text)
+}
+
+pub(super) fn lacks_source() -> Error {
+    let code = Error::of(ErrorKind::InvalidAddress, "").code();
+    Error::new("using an overlay network", code, "it needs winkernel.sourceVip (--source-vip)")
 }
 
 /// The hardware address by which HNS knows a remote endpoint, as kube-proxy makes it up.

@@ -17,7 +17,10 @@ pub(super) fn service(settings: &Settings, service: &ServicePlan) -> Vec<(Key, V
         let Verdict::Forward(pool) = frontend.routes.outside.verdict else { continue };
         let pool = service.pool(pool);
         objects.extend(pool.iter().filter(|it| !it.may_be_here).map(remote));
-        objects.push((Key::Balancer(front(service, frontend)), Value::Balancer(balancer(service, frontend, pool))));
+        objects.push((
+            Key::Balancer(front(service, frontend)),
+            Value::Balancer(balancer(settings, service, frontend, pool)),
+        ));
         objects.extend(settings.is_overlay.then(|| service_address(frontend)).flatten());
     }
     objects.extend(health_checks(settings, service));
@@ -38,7 +41,7 @@ fn service_address(frontend: &Frontend) -> Option<(Key, Value)> {
     }
 }
 
-fn front(service: &ServicePlan, frontend: &Frontend) -> Front {
+pub(super) fn front(service: &ServicePlan, frontend: &Frontend) -> Front {
     let (address, port) = match frontend.address {
         FrontendAddress::Vip(address, port) => (Some(address), port),
         FrontendAddress::NodePort(port) => (None, port),
@@ -46,15 +49,15 @@ fn front(service: &ServicePlan, frontend: &Frontend) -> Front {
     Front { family: service.key.family, protocol: service.protocol(), address, port }
 }
 
-fn balancer(service: &ServicePlan, frontend: &Frontend, pool: &[Endpoint]) -> Balancer {
+fn balancer(settings: &Settings, service: &ServicePlan, frontend: &Frontend, pool: &[Endpoint]) -> Balancer {
     let targets: BTreeSet<IpAddr> = pool.iter().map(|endpoint| endpoint.address).collect();
-    let keeps_source = !frontend.routes.outside.masquerade;
+    let keeps_source = !frontend.routes.outside.masquerade && settings.abilities.direct_return;
     Balancer {
         targets: targets.into_iter().map(Target::Address).collect(),
         target_port: pool.first().map_or(0, |endpoint| endpoint.port),
-        distribution: distribution(service),
+        distribution: distribution(settings, service),
         flags: if keeps_source { balancer_flags::DSR } else { 0 } | ipv6(service.key.family),
-        mapping_flags: mapping_flags(frontend.kind, service.preserve_destination),
+        mapping_flags: mapping_flags(frontend.kind, preserves_destination(settings, service)),
         source: Source::Standard,
     }
 }
@@ -72,39 +75,37 @@ fn mapping_flags(kind: FrontendKind, preserve_destination: bool) -> u32 {
     }
 }
 
+/// As in kube-proxy, this takes direct server return.
+fn preserves_destination(settings: &Settings, service: &ServicePlan) -> bool {
+    service.preserve_destination && settings.abilities.direct_return
+}
+
 fn preserved(preserve_destination: bool) -> u32 {
     if preserve_destination { mapping_flags::USE_MUX | mapping_flags::PRESERVE_DIP } else { 0 }
 }
 
 /// HNS hashes the client where Services ask for affinity, and has no timeout for it.
-fn distribution(service: &ServicePlan) -> Distribution {
+fn distribution(settings: &Settings, service: &ServicePlan) -> Distribution {
     let hashes = service.balance.algorithm == Some(Algorithm::SourceHash)
         && service.balance.selection() == Selection::ByHash(HashOf::Client);
-    if service.affinity_seconds.is_some() || hashes { Distribution::Client } else { Distribution::Connection }
+    let is_kept = settings.abilities.affinity && (service.affinity_seconds.is_some() || hashes);
+    if is_kept { Distribution::Client } else { Distribution::Connection }
 }
 
 /// Load balancers outside of the cluster probe their own address, and the root endpoint leads the probe to this process.
-fn health_checks(settings: &Settings, service: &ServicePlan) -> Vec<(Key, Value)> {
-    let Some(port) = settings.forwarded_health_port.map(|port| service.health_check_port.unwrap_or(port)) else {
-        return Vec::new();
-    };
-    let check = |address: IpAddr| {
-        let family = service.key.family;
+fn health_checks(settings: &Settings, service: &ServicePlan) -> impl Iterator<Item = (Key, Value)> {
+    let family = service.key.family;
+    let preserved = preserved(preserves_destination(settings, service));
+    service.forwarded_probes().map(move |(address, port)| {
         let front = Front { family, protocol: Protocol::Tcp, address: Some(address), port };
         let balancer = Balancer {
             targets: [Target::Named(Arc::from(&*settings.root_endpoint))].into(),
             target_port: port,
             distribution: Distribution::Connection,
             flags: ipv6(family),
-            mapping_flags: preserved(service.preserve_destination),
+            mapping_flags: preserved,
             source: Source::Standard,
         };
         (Key::HealthCheck(front), Value::Balancer(balancer))
-    };
-    let of_balancer = service.frontends.iter().filter(|frontend| frontend.kind == FrontendKind::LoadBalancerIp);
-    let addresses = of_balancer.filter_map(|frontend| match frontend.address {
-        FrontendAddress::Vip(address, own_port) if own_port != port => Some(address),
-        _ => None,
-    });
-    addresses.map(check).collect()
+    })
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use portolan_plan::{Limits, LoadBalancers};
 
+use super::abilities::Abilities;
 use crate::ModeSettings;
 
 /// The variable from which kube-proxy takes the network's name if no setting has it.
@@ -25,6 +26,8 @@ pub struct Settings {
     pub forwarded_health_port: Option<u16>,
     /// What kind of network it is, as soon as it is known.
     pub is_overlay: bool,
+    /// What HNS can do, as soon as its version is known.
+    pub abilities: Abilities,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             root_endpoint: or(options.text("winkernel.rootHnsEndpointName"), DEFAULT_ROOT_ENDPOINT),
             forwarded_health_port: forwards.then(|| health_port(options.text("healthzBindAddress"))),
             is_overlay: false,
+            abilities: Abilities::ALL,
         }
     }
 
@@ -52,7 +56,8 @@ impl Settings {
     }
 
     pub(super) fn limits(&self, limits: Limits) -> Limits {
-        Limits { load_balancers: Some(LoadBalancers { direct_return: self.direct_return }), ..limits }
+        let Self { direct_return, forwarded_health_port, .. } = *self;
+        Limits { load_balancers: Some(LoadBalancers { direct_return, forwarded_health_port }), ..limits }
     }
 
     pub(super) fn describe(&self) -> String {

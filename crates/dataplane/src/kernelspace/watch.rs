@@ -1,10 +1,13 @@
 //! Notices what other programs create and delete: a pod of this node gets an endpoint, or a load balancer is gone.
+//!
+//! HNS lists identities and nothing else. What an object holds takes two more calls for each of them (open and query), and HNS has
+//! no notifications about load balancers. What another program modifies in place is therefore found by the next comparison.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use portolan_hns::{Guid, Hns};
+use portolan_hns::{ErrorKind, Guid, Hns};
 
 use crate::Error;
 use crate::drift::{ForeignChange, WATCH_INTERVAL, WatchForeignChanges};
@@ -56,7 +59,11 @@ impl Watch {
     fn look(&mut self) -> Result<Option<ForeignChange>, Error> {
         let writes = self.known.writes.load(Ordering::Acquire);
         let Some((known, network)) = self.known.get() else { return Ok(None) };
-        let now = self.hns.identities(network)?;
+        let now = match self.hns.identities(network) {
+            // Its objects are gone with it.
+            Err(error) if error.kind() == ErrorKind::NetworkNotFound => BTreeSet::new(),
+            identities => identities?,
+        };
         let is_busy = writes % 2 == 1 || self.known.writes.load(Ordering::Acquire) != writes;
         if now == known {
             self.reported = None;

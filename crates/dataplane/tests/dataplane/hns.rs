@@ -26,7 +26,7 @@ const HABITS: [Habits; 4] = [
     Habits { version: Version::MODIFIES, ignores_identities: true, lacks_modification: false },
 ];
 
-fn settings(is_overlay: bool) -> Settings {
+pub(crate) fn settings(is_overlay: bool) -> Settings {
     let source_vip = is_overlay.then(|| "10.244.1.254".parse().expect("an address"));
     Settings { network: "cbr0".into(), source_vip, is_overlay, ..Settings::read(&ModeSettings::default()) }
 }
@@ -62,7 +62,7 @@ fn content(hns: &MemoryHns) -> BTreeMap<String, String> {
     content
 }
 
-fn until_synced(kernel: &mut InMemory, plan: &Plan) {
+pub(crate) fn until_synced(kernel: &mut InMemory, plan: &Plan) {
     let mut works = |_: &u32| kernel.sync(plan, Trust::Memory).is_ok_and(|report| report.failure.is_none());
     assert!((0..100).any(|attempt| works(&attempt)), "a hundred syncs failed");
 }
@@ -95,7 +95,7 @@ fn so_it_is_on_an_overlay() {
 }
 
 /// A Service with a ClusterIP and a node port, and two endpoints on other nodes.
-fn put_service(snapshot: &mut Snapshot, number: u16, endpoints: [IpAddr; 2]) {
+pub(crate) fn put_service(snapshot: &mut Snapshot, number: u16, endpoints: [IpAddr; 2]) {
     let name = ServiceName::new("default", &format!("service-{number}"));
     let port = ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: Some(30_000 + number) };
     let service = Service {
@@ -121,11 +121,11 @@ fn put_service(snapshot: &mut Snapshot, number: u16, endpoints: [IpAddr; 2]) {
     snapshot.slices.insert(name, Arc::new(Slices([Arc::new(slice)].into())));
 }
 
-fn pod(number: u16, last: u8) -> IpAddr {
+pub(crate) fn pod(number: u16, last: u8) -> IpAddr {
     Ipv4Addr::new(10, 10 + (number / 256) as u8, (number % 256) as u8, last).into()
 }
 
-fn planned(snapshot: &Snapshot, previous: &Plan) -> Plan {
+pub(crate) fn planned(snapshot: &Snapshot, previous: &Plan) -> Plan {
     let mode: &dyn Mode = &kernelspace::MODE;
     plan(snapshot, previous, &PlanConfig { limits: mode.limits(), ..config() })
 }
@@ -151,7 +151,7 @@ fn one_endpoint_costs_four_calls_at_any_number_of_services() {
     assert_eq!([100, 1000].map(|services| calls_for_one_change(services, HABITS[1])), [6, 6]);
 }
 
-fn one_service(kernel: &mut InMemory) -> (Snapshot, Plan) {
+pub(crate) fn one_service(kernel: &mut InMemory) -> (Snapshot, Plan) {
     let mut snapshot = beginning();
     put_service(&mut snapshot, 1, [pod(1, 1), pod(1, 2)]);
     let plan = planned(&snapshot, &Plan::default());

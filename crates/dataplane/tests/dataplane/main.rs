@@ -7,6 +7,7 @@ mod histories;
 mod history;
 mod hns;
 mod hns_objects;
+mod hns_versions;
 mod hooks;
 mod iptables_kernel;
 mod kernels;

@@ -140,7 +140,7 @@ impl Store {
     }
 
     fn checked(&self, settings: &LoadBalancer, attempted: &dyn Fn() -> String) -> Result<LoadBalancer, Error> {
-        let balancer: LoadBalancer =
+        let mut balancer: LoadBalancer =
             understood(settings).ok_or_else(|| Error::of(ErrorKind::InvalidDocument, attempted()))?;
         if !balancer.frontend_vips.iter().all(|it| is_address(it)) {
             return Err(Error::of(ErrorKind::InvalidAddress, attempted()));
@@ -148,8 +148,15 @@ impl Store {
         if balancer.port_mappings.is_empty() || balancer.host_compute_endpoints.is_empty() {
             return Err(Error::of(ErrorKind::InvalidDocument, attempted()));
         }
+        if balancer.flags & crate::balancer_flags::DSR != 0 && !self.habits.version.returns_directly() {
+            return Err(Error::of(ErrorKind::InvalidDocument, attempted()));
+        }
         if !balancer.host_compute_endpoints.iter().all(|id| self.endpoints.contains_key(id)) {
             return Err(Error::of(ErrorKind::EndpointNotFound, attempted()));
+        }
+        if self.habits.version < Version::AFFINITY {
+            // A field that it does not know.
+            balancer.port_mappings.iter_mut().for_each(|mapping| mapping.distribution_type = 0);
         }
         Ok(balancer)
     }

@@ -9,20 +9,25 @@ use crate::measure::{start, stop};
 use crate::network::wait_for;
 use crate::stage::{Stage, endpoint_address, vip};
 
-const PER_SECOND: u32 = 100;
+/// Connections a second, unless `rate=` says another number: an emulated machine cannot make so many.
+const RATE: u32 = 100;
 const SLOW: Duration = Duration::from_secs(1);
 const LASTS: Duration = Duration::from_secs(60);
 /// Where one column ends and the next begins, in seconds.
 const COLUMNS: [(u64, u64); 3] = [(0, 3), (3, 10), (10, 60)];
 
-/// Prints one line for each.
+/// Prints one line for each. `ipvs` measures that mode alone, which few kernels have.
 pub(crate) fn run(stage: &Stage) {
+    let is_ipvs = std::env::args().any(|argument| argument == "ipvs");
+    let (peers, own): (&[&str], &[&str]) = if is_ipvs {
+        (&["ipvs"], &["ipvs"])
+    } else {
+        (&["nftables", "iptables"], &["nftables", "iptables", "userspace", "ebpf"])
+    };
     println!("| proxy | quarantine | 0-3 s | 3-10 s | 10-60 s |\n|---|---|---|---|---|");
-    let without = |contender| (contender, false);
-    let with = |contender| (contender, true);
-    let peers = ["nftables", "iptables"].map(Contender::kube_proxy).map(without);
-    let own = ["nftables", "iptables", "userspace", "ebpf"].map(Contender::portolan);
-    for (contender, quarantine) in peers.into_iter().chain(own.map(without)).chain(own.map(with)) {
+    let peers = peers.iter().map(|mode| (Contender::kube_proxy(mode), false));
+    let own = |quarantine| own.iter().map(move |mode| (Contender::portolan(mode), quarantine));
+    for (contender, quarantine) in peers.chain(own(false)).chain(own(true)) {
         stage.annotate(0, quarantine.then_some(("portolan.dev/quarantine", "on")));
         let connections = measure(stage, contender);
         let cells = COLUMNS.map(|column| cell(&connections, column)).join(" | ");
@@ -49,13 +54,19 @@ fn connect(service: SocketAddr, time: Duration) -> Vec<(Duration, bool)> {
         let start = begin.elapsed();
         (start, TcpStream::connect_timeout(&service, SLOW).is_err())
     };
-    let count = time.as_millis() as u32 * PER_SECOND / 1000;
+    let rate = rate();
+    let count = time.as_millis() as u32 * rate / 1000;
     let start = |number: u32| {
-        thread::sleep((Duration::from_secs(1) * number / PER_SECOND).saturating_sub(begin.elapsed()));
+        thread::sleep((Duration::from_secs(1) * number / rate).saturating_sub(begin.elapsed()));
         thread::spawn(open)
     };
     let threads: Vec<_> = (0..count).map(start).collect();
     threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+}
+
+fn rate() -> u32 {
+    let number = |word: String| word.strip_prefix("rate=").map(|number| number.parse().expect("rate= takes a number"));
+    std::env::args().find_map(number).unwrap_or(RATE)
 }
 
 fn cell(connections: &[(Duration, bool)], (from, to): (u64, u64)) -> String {

@@ -122,6 +122,8 @@ struct Daemon {
     confirmation: Option<Confirmation>,
     /// Why `route_localnet` is not as the plan has it, as logged.
     loopback_problem: Option<String>,
+    /// What another program has to create before anything can be programmed, as logged.
+    awaited: Option<String>,
 }
 
 /// What is due next.
@@ -192,6 +194,7 @@ impl Daemon {
             is_watch_started: false,
             confirmation: None,
             loopback_problem: None,
+            awaited: None,
             settings,
         })
     }
@@ -259,6 +262,7 @@ impl Daemon {
         }
         match self.program(due.trust) {
             Ok(synced) => {
+                self.awaited = None;
                 self.note_success(&synced, due.trust);
                 self.facts.keep();
                 self.log_sync(&synced);
@@ -312,10 +316,23 @@ impl Daemon {
     }
 
     fn note_failure(&mut self, error: &anyhow::Error) {
+        if error.downcast_ref().is_some_and(portolan_dataplane::Error::is_awaited) {
+            return self.note_awaited(error.to_string());
+        }
         let wait = self.schedule.failed(Instant::now(), self.periods());
         tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
         self.recorder.note_failure(&format!("{error:#}"));
         self.observers.status.sync_failed();
+    }
+
+    /// It is looked for every second, and the log says so once.
+    fn note_awaited(&mut self, what: String) {
+        self.schedule.look_again(Instant::now(), self.periods());
+        if self.awaited.as_ref() != Some(&what) {
+            tracing::warn!("{what}; waiting for it");
+            self.recorder.note_failure(&what);
+        }
+        self.awaited = Some(what);
     }
 
     fn refresh(&mut self) {
@@ -349,6 +366,7 @@ impl Daemon {
         self.follow_loopback(false);
         let outcome = self.engine.sync(&self.plan, trust);
         self.observers.note_rules(self.engine.mode.rule_tally());
+        self.observers.note_balancers(&self.engine.mode.balancer_failures());
         self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
         let report = outcome?;
         let arrival = self.observers.waiting_since();

@@ -7,13 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 use portolan_balance::Verdict;
 use portolan_config::KUBERNETES_VERSION;
 use portolan_dataplane::connections::NoteResets;
+use portolan_dataplane::mode::{BalancerCall, BalancerFailure};
 use portolan_dataplane::tables::RuleTally;
 use portolan_dataplane::{NoteWalk, SyncReport};
 use portolan_model::Family;
 use portolan_page::{Ask, Page};
 use portolan_plan::Plan;
 use portolan_source::cluster::{EventKind, EventWriter};
-use portolan_status::{Build, Clock, Error, Listen, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits};
+use portolan_status::{
+    Build, Clock, Error, Listen, LoadBalancerCall, Options, Pages, ReadTraffic, Status, Synced, TrafficLimits,
+};
 use tokio::runtime::Handle;
 
 use super::facts::Facts;
@@ -149,6 +152,17 @@ impl Observers {
         for family in Family::BOTH {
             let count = |failures: &BTreeMap<Family, u64>| failures.get(&family).copied().unwrap_or(0);
             metrics.iptables_failures(family, count(&tally.failures), count(&tally.partial_failures));
+        }
+    }
+
+    pub(super) fn note_balancers(&self, failures: &BTreeMap<BalancerFailure, u64>) {
+        for (BalancerFailure { call, family, kind, error }, count) in failures {
+            let call = match call {
+                BalancerCall::Create => LoadBalancerCall::Create,
+                BalancerCall::Update => LoadBalancerCall::Update,
+                BalancerCall::Delete => LoadBalancerCall::Delete,
+            };
+            self.status.metrics.load_balancer_failures(call, *family, kind, error, *count);
         }
     }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 /// The first backoff after a failed sync; each further one doubles it, up to the sync period.
 pub(super) const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// How often to look for what another program has to create first; kube-proxy's interval.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The least time between two repairs: two processes that undo each other's changes must not keep the machine busy.
 pub(super) const REPAIR_PAUSE: Duration = Duration::from_millis(200);
 
@@ -83,6 +85,14 @@ impl Schedule {
         self.retry = Some(now);
     }
 
+    /// Nothing can be written until another program has done its part.
+    pub(super) fn look_again(&mut self, now: Instant, periods: Periods) {
+        self.retry = Some(now + LOOK_AGAIN);
+        self.earliest = now + LOOK_AGAIN;
+        self.earliest_repair = now + LOOK_AGAIN;
+        self.comparison = now + periods.sync.max(LOOK_AGAIN);
+    }
+
     /// Returns the backoff. Events do not shorten the first one: a kernel that refuses must not keep the machine busy.
     pub(super) fn failed(&mut self, now: Instant, periods: Periods) -> Duration {
         let wait = self.backoff.min(periods.sync);
@@ -147,6 +157,18 @@ mod tests {
         assert_eq!([0, 7, 40].map(|second| next(&schedule, second) - start), [1, 7, 30].map(seconds));
         schedule.failed(start, PERIODS);
         assert_eq!(next(&schedule, 0), start + FIRST_RETRY);
+    }
+
+    #[test]
+    fn what_is_awaited_is_looked_for_every_second() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(now);
+        for _ in 0..3 {
+            schedule.look_again(now, PERIODS);
+            let next = [Urgency::Nothing, Urgency::Change, Urgency::Repair].map(|urgency| schedule.next(urgency, None));
+            assert_eq!(next, [now + LOOK_AGAIN; 3]);
+        }
+        assert_eq!(schedule.failed(now, PERIODS), FIRST_RETRY);
     }
 
     #[test]

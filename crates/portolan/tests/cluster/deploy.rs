@@ -19,10 +19,13 @@ const RENDERED: &[&str] = &[
     "kustomize-ebpf.yaml",
     "kustomize-dns.yaml",
     "kustomize-node-local-dns.yaml",
+    "kustomize-windows.yaml",
     "helm-kubeadm.yaml",
     "helm-plain.yaml",
     "helm-ebpf.yaml",
     "helm-ebpf-pods.yaml",
+    "helm-windows.yaml",
+    "helm-windows-overlay.yaml",
 ];
 
 /// Linted by their own tools, and rendered.
@@ -89,4 +92,37 @@ fn ebpf_mode_enters_the_namespaces_of_pods_if_it_is_allowed_to() {
 
 fn path_in_container(mount: &Value) -> &str {
     mount["mountPath"].as_str().unwrap()
+}
+
+/// The Pods of a rendering, by the operating system that they select.
+fn pods<'a>(name: &str, rendered: &'a [Vec<Value>]) -> Vec<(&'a str, &'a Value)> {
+    let objects = &rendered[RENDERED.iter().position(|it| *it == name).unwrap()];
+    let daemons = objects.iter().filter(|object| object["kind"] == "DaemonSet");
+    let pods = daemons.map(|daemon| &daemon["spec"]["template"]["spec"]);
+    pods.map(|pod| (pod["nodeSelector"]["kubernetes.io/os"].as_str().unwrap(), pod)).collect()
+}
+
+#[test]
+fn windows_nodes_have_processes_of_the_host_and_linux_nodes_have_not() {
+    let rendered = rendered();
+    for (name, systems) in [
+        ("kustomize.yaml", &["linux"][..]),
+        ("helm-kubeadm.yaml", &["linux"]),
+        ("kustomize-windows.yaml", &["windows"]),
+        ("helm-windows.yaml", &["linux", "windows"]),
+        ("helm-windows-overlay.yaml", &["linux", "windows"]),
+    ] {
+        let pods = pods(name, &rendered);
+        assert_eq!(pods.iter().map(|(system, _)| *system).collect::<Vec<_>>(), systems, "{name}");
+        for (system, pod) in pods {
+            let options = &pod["securityContext"]["windowsOptions"];
+            assert_eq!(options["hostProcess"] == true, system == "windows", "{name}: {options}");
+            assert_eq!(options["runAsUserName"] == r"NT AUTHORITY\SYSTEM", system == "windows", "{name}: {options}");
+            assert_eq!(pod["hostNetwork"], true, "{name}");
+            let environment = pod["containers"][0]["env"].to_string();
+            assert_eq!(environment.contains("KUBE_NETWORK"), system == "windows", "{name}: {environment}");
+        }
+    }
+    let overlay = pods("helm-windows-overlay.yaml", &rendered)[1].1["containers"][0]["args"].to_string();
+    assert!(overlay.contains("Calico_ep") && overlay.contains("--source-vip=$vip"), "{overlay}");
 }

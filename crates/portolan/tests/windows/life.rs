@@ -36,6 +36,16 @@ fn services_are_programmed_followed_and_cleaned_up() {
 }
 
 #[test]
+fn ctrl_c_ends_the_daemon_and_leaves_services_in_force() {
+    let machine = Machine::new();
+    let daemon = machine.start();
+    machine.until_so(|| machine.log().contains("ready: "), || machine.log());
+    let status = daemon.interrupt();
+    assert!(status.success(), "{status}: {}", machine.log());
+    machine.until(&SERVED);
+}
+
+#[test]
 fn a_restart_changes_nothing() {
     let machine = Machine::new();
     let until_ready = |times| {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,6 +59,20 @@ impl Daemon {
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("it is our child").is_some()
     }
+
+    /// As Ctrl+C at its console, and returns how it ends.
+    pub(crate) fn interrupt(mut self) -> ExitStatus {
+        let process = Pid::from_child(&self.0);
+        kill_process(process, Signal::INT).expect("it runs");
+        let start = Instant::now();
+        loop {
+            match self.0.try_wait().expect("it is our child") {
+                Some(status) => return status,
+                None => assert!(start.elapsed() < PATIENCE, "it does not end"),
+            }
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    }
 }
 
 pub(crate) fn program() -> PathBuf {
@@ -92,7 +109,7 @@ impl Machine {
         machine
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -118,14 +135,44 @@ impl Machine {
         self.set_state(state);
     }
 
+    /// Changes fields of the state of a running machine, with the next call of any program.
+    pub(crate) fn change(&self, fields: &Value) {
+        let (new, file) = (self.path("hns/change.new"), self.path("hns/change.json"));
+        fs::write(&new, fields.to_string()).expect("a writable folder");
+        fs::rename(new, &file).expect("a writable folder");
+        self.until_so(|| !file.exists(), || "no program calls HNS".into());
+    }
+
+    /// The status and body of a page of the daemon.
+    pub(crate) fn get(&self, port: u16, path: &str) -> (u16, String) {
+        let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return (0, String::new()) };
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let read = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+        if read.is_err() {
+            return (0, answer);
+        }
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        (status, answer)
+    }
+
+    pub(crate) fn manifests(&self) -> String {
+        spelled(&self.path("manifests"))
+    }
+
     /// The names of the calls since the last time this was asked.
     pub(crate) fn take_calls(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.path("hns/calls.log")).unwrap_or_default();
+        let calls = self.calls();
         _ = fs::remove_file(self.path("hns/calls.log"));
+        calls
+    }
+
+    pub(crate) fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("hns/calls.log")).unwrap_or_default();
         text.lines().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned).collect()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.wine(&program(), arguments)
     }
 
@@ -142,8 +189,7 @@ impl Machine {
 
     /// Runs a question about these manifests, and returns what it prints.
     pub(crate) fn ask(&self, arguments: &[&str]) -> String {
-        let manifests = spelled(&self.path("manifests"));
-        let own = ["--manifests", &manifests, "--hostname-override=node-a"];
+        let own = ["--manifests", &self.manifests(), "--hostname-override=node-a"];
         let output = self.run(&[arguments, &own].concat());
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments:?}: {}: {errors}", output.status);
@@ -154,6 +200,14 @@ impl Machine {
     pub(crate) fn ask_daemon(&self, arguments: &[&str]) -> Output {
         let socket = spelled(&self.path("control"));
         self.run(&[arguments, &["--control-socket", &socket]].concat())
+    }
+
+    /// A server that is no daemon, with its log beside the daemon's.
+    pub(crate) fn serve(&self, arguments: &[&str]) -> Daemon {
+        let mut command = self.command(arguments);
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a writable folder");
+        command.stdout(log.try_clone().expect("a file")).stderr(log);
+        Daemon(command.spawn().expect("wine"))
     }
 
     pub(crate) fn start(&self) -> Daemon {

@@ -4,10 +4,14 @@
 #[cfg(feature = "cluster")]
 mod compare;
 mod life;
+mod lookup;
 mod machine;
 #[cfg(feature = "cluster")]
 #[path = "../cluster/publish.rs"]
 mod publish;
 mod questions;
+mod refusals;
+mod service;
+mod waiting;
 #[cfg(feature = "cluster")]
 mod watching;

@@ -24,19 +24,24 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
 /// Cuts at every `---` in the first column. YAML ends even a block scalar there, so this needs no parsing.
 fn chunks(text: &str) -> Vec<(u32, &str)> {
     let mut found = Vec::new();
-    let (mut start, mut start_line, mut offset) = (0, 1, 0);
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        if is_separator(line) {
-            found.extend(trimmed(start_line, &text[start..offset]));
-            (start, start_line) = (offset, number);
-        }
-        offset += line.len();
+    let (mut start, mut start_line) = (0, 1);
+    let candidates = text.match_indices("\n---").map(|(end, _)| end + 1);
+    for offset in candidates.filter(|offset| is_separator(&text[*offset..])) {
+        let chunk = &text[start..offset];
+        found.extend(trimmed(start_line, chunk));
+        (start, start_line) = (offset, start_line + newlines(chunk));
     }
     found.extend(trimmed(start_line, &text[start..]));
     found
 }
 
-fn is_separator(line: &str) -> bool {
+fn newlines(text: &str) -> u32 {
+    text.bytes().filter(|byte| *byte == b'\n').count() as u32
+}
+
+/// Whether the text begins with a line that separates documents.
+fn is_separator(text: &str) -> bool {
+    let line = text.split('\n').next().unwrap_or_default();
     line.strip_prefix("---").is_some_and(|rest| rest.trim_end().is_empty() || rest.starts_with([' ', '\t']))
 }
 
@@ -68,9 +73,7 @@ fn json_objects(chunk: &str, line: u32) -> Option<Vec<(u32, &str)>> {
 /// `part` is a slice of `text`: the difference of their addresses gives its line.
 fn located<'a>(text: &'a str, line: u32, part: &'a str) -> (u32, &'a str) {
     let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    let before = text.as_bytes().get(..offset).unwrap_or_default();
-    let lines = before.iter().filter(|byte| **byte == b'\n').count();
-    (line + lines as u32, part)
+    (line + newlines(text.get(..offset).unwrap_or_default()), part)
 }
 
 /// `kind: List` and typed lists yield their items, anything else itself.

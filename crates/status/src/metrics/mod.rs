@@ -3,6 +3,7 @@
 mod descriptor;
 mod generic;
 mod kube_proxy;
+mod load_balancers;
 mod own;
 pub(crate) mod process;
 mod registry;
@@ -20,10 +21,12 @@ use portolan_model::Family;
 use crate::clock::Clock;
 use generic::GenericMetrics;
 use kube_proxy::KubeProxyMetrics;
+use load_balancers::LoadBalancerMetrics;
 use own::OwnMetrics;
 use rules::RuleMetrics;
 
 pub use descriptor::{Descriptor, Kind};
+pub use load_balancers::LoadBalancerCall;
 pub use registry::Registry;
 pub use scrape::BeforeScrape;
 pub(crate) use scrape::Scrape;
@@ -63,6 +66,7 @@ pub struct Metrics {
     clock: Clock,
     kube_proxy: KubeProxyMetrics,
     rules: RuleMetrics,
+    load_balancers: LoadBalancerMetrics,
     own: OwnMetrics,
     generic: GenericMetrics,
     /// When each watch was connected, as of the last scrape.
@@ -74,13 +78,25 @@ impl Metrics {
         let mut registry = Registry::default();
         let kube_proxy = KubeProxyMetrics::register(&mut registry);
         let rules = RuleMetrics::register(&mut registry);
+        let load_balancers = LoadBalancerMetrics::register(&mut registry);
         let own = OwnMetrics::register(&mut registry);
         let generic = GenericMetrics::register(&mut registry);
         let mut slis = Registry::default();
         let (slis_check, slis_checks) = register_slis(&mut slis);
         let connections = Mutex::default();
-        let metrics =
-            Self { registry, slis, slis_check, slis_checks, clock, kube_proxy, rules, own, generic, connections };
+        let metrics = Self {
+            registry,
+            slis,
+            slis_check,
+            slis_checks,
+            clock,
+            kube_proxy,
+            rules,
+            load_balancers,
+            own,
+            generic,
+            connections,
+        };
         metrics.set_build(build);
         metrics
     }
@@ -94,7 +110,7 @@ impl Metrics {
         let version = build.kubernetes_version.trim_start_matches('v');
         let mut numbers = version.split('.');
         let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        let platform = format!("linux/{}", go_architecture());
+        let platform = format!("{}/{}", std::env::consts::OS, go_architecture());
         self.generic.build.clear();
         let labels = ["", "rustc", "", "", &build.kubernetes_version, "", major, minor, &platform];
         self.generic.build.set(&labels, 1.0);
@@ -149,6 +165,11 @@ impl Metrics {
     /// The number of refused changes since the start.
     pub fn iptables_failures(&self, family: Family, whole: u64, partial: u64) {
         self.rules.set_failures(family, whole, partial);
+    }
+
+    /// How often calls for load balancers of one kind failed since the start, with the same class of error.
+    pub fn load_balancer_failures(&self, call: LoadBalancerCall, family: Family, kind: &str, error: &str, count: u64) {
+        self.load_balancers.set(call, family, kind, error, count);
     }
 
     /// The number of frontends that have no room in a map of the kernel, after a sync.

@@ -29,6 +29,9 @@ const KUBE_PROXY: &[(&str, &str, &[&str], usize)] = &[
     ("sync_proxy_rules_iptables_partial_restore_failures_total", "counter", &["ip_family"], 0),
     ("iptables_ct_state_invalid_dropped_packets_total", "counter", &[], 0),
     ("iptables_localhost_nodeports_accepted_packets_total", "counter", &[], 0),
+    ("sync_proxy_rules_winkernel_lb_create_failures_total", "counter", &["error", "ip_family", "lb_type"], 0),
+    ("sync_proxy_rules_winkernel_lb_update_failures_total", "counter", &["error", "ip_family", "lb_type"], 0),
+    ("sync_proxy_rules_winkernel_lb_delete_failures_total", "counter", &["error", "ip_family", "lb_type"], 0),
 ];
 
 /// Metrics of kube-proxy that we do not have, and why.
@@ -36,9 +39,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("nftables_localhost_nodeport_listeners", "behind an alpha gate that we do not have"),
     ("nftables_localhost_nodeport_listener_creation_failures_total", "behind an alpha gate that we do not have"),
     ("nftables_localhost_nodeport_rejected_packets_total", "behind an alpha gate that we do not have"),
-    ("sync_proxy_rules_winkernel_lb_create_failures_total", "Windows only"),
-    ("sync_proxy_rules_winkernel_lb_update_failures_total", "Windows only"),
-    ("sync_proxy_rules_winkernel_lb_delete_failures_total", "Windows only"),
 ];
 
 /// Metrics of every Kubernetes component.

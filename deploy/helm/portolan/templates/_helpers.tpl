@@ -9,6 +9,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end -}}
 
+{{- define "portolan.windowsImage" -}}
+{{- $image := .Values.windows.image }}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}
+{{- else }}{{ $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end -}}
+
 {{- define "portolan.configMap" -}}
 {{- if .Values.apiServer }}{{ .Release.Name }}-config
 {{- else }}{{ required "set kubeProxyConfigMap or apiServer: without one of them the API server cannot be found" .Values.kubeProxyConfigMap }}

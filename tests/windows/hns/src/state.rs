@@ -50,7 +50,7 @@ impl State {
         Some(Error::new("a call that a test refuses", refusal.code, "refused"))
     }
 
-    /// Whether calls without an effect change it, too.
+    /// Whether a call that changes no object changes the state.
     fn counts(&self) -> bool {
         self.dies_after > 0 || self.fails_one_in > 0 || !self.refusals.is_empty()
     }
@@ -94,27 +94,17 @@ type Stamp = (SystemTime, u64);
 
 static HELD: Mutex<Option<Held>> = Mutex::new(None);
 
-/// `None` if there is no state yet, or a change of it is waiting.
 fn stamp(folder: &Path) -> Option<Stamp> {
-    let data = fs::metadata(folder.join("state.json")).ok().filter(|_| !folder.join("change.json").exists())?;
+    let data = fs::metadata(folder.join("state.json")).ok()?;
     Some((data.modified().ok()?, data.len()))
 }
 
-fn read(folder: &Path) -> std::io::Result<Held> {
-    let read = |name: &str| serde_json::from_slice::<Value>(&fs::read(folder.join(name)).ok()?).ok();
-    let mut state = read("state.json").unwrap_or_default();
-    let change = read("change.json");
-    if let (Some(Value::Object(change)), Some(state)) = (&change, state.as_object_mut()) {
-        state.extend(change.clone());
-    }
-    let state: State = serde_json::from_value(state).unwrap_or_default();
-    if change.is_some() {
-        save(folder, &state)?;
-        fs::remove_file(folder.join("change.json"))?;
-    }
+fn read(folder: &Path) -> Held {
+    let stamp = stamp(folder);
+    let state = load(folder);
     let hns = MemoryHns::new(state.habits());
     hns.restore(&state.networks, &state.endpoints, &state.balancers, state.calls);
-    Ok(Held { stamp: stamp(folder), state, hns })
+    Held { stamp, state, hns }
 }
 
 /// Performs a call on the state, with a line in the log.
@@ -127,10 +117,10 @@ pub(crate) fn call<T>(
     let folder = folder();
     let _lock = lock(&folder).map_err(broken)?;
     let mut place = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = place.take().filter(|held| held.stamp.is_some() && held.stamp == stamp(&folder));
-    let held = place.insert(known.map_or_else(|| read(&folder), Ok).map_err(broken)?);
+    let is_changed = folder.join("change.json").exists();
+    let known = place.take().filter(|held| !is_changed && held.stamp.is_some() && held.stamp == stamp(&folder));
+    let held = place.insert(known.unwrap_or_else(|| read(&folder)));
     held.state.calls += 1;
-    let counts = held.state.counts();
     let outcome = match held.state.refusal(name) {
         Some(error) => Err(error),
         None => perform(held, effect),
@@ -138,6 +128,7 @@ pub(crate) fn call<T>(
     let code = outcome.as_ref().err().map_or(0, Error::code);
     log(&folder, &format!("{} {name} 0x{code:08x} {arguments}\n", held.state.calls)).map_err(broken)?;
     let is_last = held.state.dies_after == 1;
+    let counts = is_changed || held.state.counts();
     held.state.dies_after = held.state.dies_after.saturating_sub(1);
     if counts || ["Create", "Modify", "Delete"].iter().any(|it| name.contains(it)) {
         (held.state.endpoints, held.state.balancers) = held.hns.held();
@@ -162,6 +153,16 @@ fn perform<T>(held: &mut Held, effect: impl FnOnce(&mut MemoryHns) -> Result<T, 
 
 fn log(folder: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().create(true).append(true).open(folder.join("calls.log"))?.write_all(line.as_bytes())
+}
+
+fn load(folder: &Path) -> State {
+    let read = |name: &str| serde_json::from_slice::<Value>(&fs::read(folder.join(name)).ok()?).ok();
+    let mut state = read("state.json").unwrap_or_default();
+    if let (Some(Value::Object(change)), Some(state)) = (read("change.json"), state.as_object_mut()) {
+        state.extend(change);
+        _ = fs::remove_file(folder.join("change.json"));
+    }
+    serde_json::from_value(state).unwrap_or_default()
 }
 
 /// Readers see the old state or the new one.
