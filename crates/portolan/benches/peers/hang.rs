@@ -5,13 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::contender::Contender;
-use crate::measure::{start, stop};
-use crate::network::wait_for;
+use crate::measure::{log_of, start, stop};
 use crate::stage::{Stage, endpoint_address, vip};
 
 /// Connections a second, unless `rate=` says another number: an emulated machine cannot make so many.
 const RATE: u32 = 100;
 const SLOW: Duration = Duration::from_secs(1);
+const READY_WITHIN: Duration = Duration::from_secs(180);
+const PAUSE: Duration = Duration::from_millis(20);
 const LASTS: Duration = Duration::from_secs(60);
 /// Where one column ends and the next begins, in seconds.
 const COLUMNS: [(u64, u64); 3] = [(0, 3), (3, 10), (10, 60)];
@@ -37,14 +38,26 @@ pub(crate) fn run(stage: &Stage) {
 
 fn measure(stage: &Stage, contender: Contender) -> Vec<(Duration, bool)> {
     let program = start(stage, contender);
-    let ready = stage.client_host().run(|| wait_for(vip(0), Duration::from_secs(60), |_| true));
-    assert!(ready.is_some(), "{} does not serve", contender.name());
+    let is_ready = stage.client_host().run(|| is_served(vip(0)));
+    assert!(is_ready, "{} does not serve:\n{}", contender.name(), log_of(stage));
     stage.client_host().run(|| connect(vip(0), Duration::from_secs(2)));
     stage.hang(endpoint_address(0, 1));
     let connections = stage.client_host().run(|| connect(vip(0), LASTS));
     stage.recover();
     stop(stage, contender, program);
     connections
+}
+
+/// Emulated machines are slow.
+fn is_served(service: SocketAddr) -> bool {
+    let begin = Instant::now();
+    while TcpStream::connect_timeout(&service, SLOW).is_err() {
+        if begin.elapsed() > READY_WITHIN {
+            return false;
+        }
+        thread::sleep(PAUSE);
+    }
+    true
 }
 
 /// When each connection began, and whether it failed or was slow. None waits for another.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use portolan_testkit::cluster::Program;
@@ -90,8 +91,16 @@ pub(crate) fn run(stage: &Stage, contender: Contender) -> Result {
 }
 
 pub(crate) fn start(stage: &Stage, contender: Contender) -> Program {
-    let log = stage.folder().join("contender.log");
-    Program::start(stage.node(), &contender.name(), contender.command(stage), &log).expect("the program starts")
+    Program::start(stage.node(), &contender.name(), contender.command(stage), &log(stage)).expect("the program starts")
+}
+
+fn log(stage: &Stage) -> PathBuf {
+    stage.folder().join("contender.log")
+}
+
+/// What the program that was started last has written.
+pub(crate) fn log_of(stage: &Stage) -> String {
+    std::fs::read_to_string(log(stage)).unwrap_or_default()
 }
 
 pub(crate) fn stop(stage: &Stage, contender: Contender, program: Program) {
