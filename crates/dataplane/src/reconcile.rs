@@ -68,7 +68,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let mut report = SyncReport { changes: Changes::between(self.plan.as_ref(), plan), ..Default::default() };
         // Until the write has succeeded, the state of the kernel is unknown.
         let memory = self.shared.take().zip(self.plan.as_ref().map(|plan| plan.node.clone()));
-        let is_repair = memory.is_some() && self.plan.as_ref() == Some(plan);
+        let was_known = memory.is_some();
         let trust = match trust {
             Trust::Notified if memory.is_some() => self.restore_noted(&mut report)?,
             Trust::Notified => Trust::Nothing,
@@ -79,7 +79,10 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
             Some((shared, node)) if self.is_trusted(&node, plan, trust)? => {
                 self.write_changes(shared, &node, plan, &mut report)?
             }
-            _ => self.write_everything(plan, is_repair, &mut report)?,
+            _ => {
+                let is_repair = was_known && self.plan.as_ref() == Some(plan);
+                self.write_everything(plan, is_repair, &mut report)?
+            }
         };
         report.objects += restored;
         report.kernel_time += restoring;
@@ -311,11 +314,7 @@ fn render_counted<D: Dataplane>(
 /// heap.
 fn counts<D: Dataplane>(mut keys: Vec<D::Key>) -> SharedCounts<D> {
     keys.sort_unstable();
-    let mut counts = SharedCounts::<D>::new();
-    for key in keys {
-        *counts.entry(key).or_insert(0) += 1;
-    }
-    counts
+    keys.chunk_by(|one, next| one == next).map(|same| (same[0].clone(), same.len() as u32)).collect()
 }
 
 /// What has to be written to make the kernel hold the plan. Reads only.

@@ -9,8 +9,8 @@ use portolan_plan::{Endpoint, Plan};
 use super::Kernelspace;
 use super::failures::Failures;
 use super::kernel::HnsKernel;
-use super::mode;
 use super::settings::Settings;
+use super::sync::counted;
 use crate::mode::{BalancerFailure, Synchronize};
 use crate::{Difference, Error, Reconciler, SyncReport, Trust};
 
@@ -94,7 +94,7 @@ impl Synchronize for InMemory {
         if self.dies && self.hns.random(DIES_ONE_IN) == 0 {
             self.hns.die_after(self.hns.random(LIFE));
         }
-        let report = mode::sync(&mut self.reconciler, &mut self.failures, plan, trust);
+        let report = counted(&mut self.reconciler, &mut self.failures, plan, trust);
         if self.hns.revive() {
             self.restart();
         }

@@ -22,6 +22,7 @@ mod objects;
 mod places;
 mod render;
 mod settings;
+mod sync;
 mod trace;
 mod watch;
 

@@ -12,6 +12,7 @@ use super::failures::Failures;
 use super::kernel::HnsKernel;
 use super::places::HnsObjects;
 use super::settings::Settings;
+use super::sync::counted;
 use super::watch::Watch;
 use super::{InMemory, Kernelspace, NAME, listing, network};
 use crate::mode::{ActiveMode, BalancerFailure, Mode, ModeView, Synchronize, WatchForeignChanges};
@@ -121,24 +122,9 @@ struct ActiveKernelspace {
     failures: Failures,
 }
 
-/// A sync, with a count of the calls that HNS refuses.
-pub(super) fn sync(
-    reconciler: &mut Reconciler<Kernelspace, HnsKernel>,
-    failures: &mut Failures,
-    plan: &Plan,
-    trust: Trust,
-) -> Result<SyncReport, Error> {
-    let before = reconciler.plan().cloned();
-    reconciler.kernel_mut().note_node(&plan.node);
-    let report = reconciler.sync(plan, trust);
-    let refused = std::mem::take(&mut reconciler.kernel_mut().refused);
-    failures.count(refused, [before.as_ref(), Some(plan)]);
-    report
-}
-
 impl Synchronize for ActiveKernelspace {
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
-        sync(&mut self.reconciler, &mut self.failures, plan, trust)
+        counted(&mut self.reconciler, &mut self.failures, plan, trust)
     }
 
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {

@@ -9,7 +9,7 @@ use portolan_plan::{Plan, ServicePlan};
 use super::codec::encode;
 use super::endpoints::Proof;
 use super::former::{Adopted, add_adopted, former_clients, has_former_clients};
-use super::objects::{Chain, Key, Value, first_element};
+use super::objects::{Chain, Key, Value};
 use super::read::{Reading, read_table};
 use super::sets::SetName;
 use super::{Nftables, TABLE};
@@ -284,20 +284,19 @@ fn chains(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = (Family, &str,
     })
 }
 
-/// Hands the elements of each set over together, encoded one by one as they are written.
+/// Hands the elements of each set over together, encoded one by one as they are written. Elements sort by family and set.
 fn elements(
     batch: &mut Batch,
     objects: &BTreeMap<Key, Value>,
     write: impl Fn(&mut Batch, Family, SetName, &mut dyn Iterator<Item = portolan_kernel::nftables::Element>),
 ) {
-    for family in Family::BOTH {
-        for set in SetName::ALL {
-            let of_set = objects.range(first_element(family, set)..).map_while(|(key, value)| match key {
-                Key::Element(it, name, key) if (*it, *name) == (family, set) => Some((key, value)),
-                _ => None,
-            });
-            let mut encoded = of_set.map(|(key, value)| encode(key, value));
-            write(batch, family, set, &mut encoded);
-        }
+    let elements = objects.iter().filter_map(|(key, value)| match key {
+        Key::Element(family, set, key) => Some(((*family, *set), key, value)),
+        Key::Set(..) | Key::Chain(..) => None,
+    });
+    let mut elements = elements.peekable();
+    while let Some(((family, set), ..)) = elements.peek().copied() {
+        let of_set = std::iter::from_fn(|| elements.next_if(|(place, ..)| *place == (family, set)));
+        write(batch, family, set, &mut of_set.map(|(_, key, value)| encode(key, value)));
     }
 }

@@ -97,16 +97,16 @@ impl Shape<'_> {
         let Routes { pod, node, outside } = self.routes;
         let name = |route| self.route_name(route);
         match (pod == node, node == outside) {
-            (true, true) => name(pod).into(),
+            (true, true) => name(pod),
             (false, true) => format!("pods-{}-others-{}", name(pod), name(node)).into(),
             _ if pod == outside => format!("node-{}-others-{}", name(node), name(pod)).into(),
             _ => format!("pods-{}-node-{}-others-{}", name(pod), name(node), name(outside)).into(),
         }
     }
 
-    fn route_name(&self, route: Route) -> String {
+    fn route_name(&self, route: Route) -> Arc<str> {
         let target = self.target(route.verdict);
-        if route.masquerade { format!("snat-{target}") } else { target.to_string() }
+        if route.masquerade { format!("snat-{target}").into() } else { target }
     }
 
     fn target(&self, verdict: Verdict) -> Arc<str> {
