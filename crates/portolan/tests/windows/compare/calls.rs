@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use portolan_testkit::cluster::{Client, Identity};
 use serde_json::{Value, json};
 
-use super::marker::Marker;
 use super::pair::{Pair, Place, Side};
 use crate::publish::Publisher;
 
@@ -48,8 +47,10 @@ fn measured(services: u32) -> BTreeMap<&'static str, Calls> {
     let client = pair.server.client_of(Identity::Admin).expect("a client");
     Publisher::new(&client).publish("").expect("the Node");
     create(&client, services);
-    let mut marker = Marker::create(&client, 2).expect("the marker");
-    marker.settle(&mut pair);
+    // One for the ClusterIP and one for the node port.
+    pair.until("everything is programmed", |state| {
+        state["balancers"].as_array().is_some_and(|it| it.len() == 2 * services as usize)
+    });
     [&pair.kube_proxy, &pair.portolan].iter().for_each(|side| drop(side.machine.take_calls()));
     let [old, rest @ ..] = addresses(services / 2);
     let mut changed = slice(services / 2);

@@ -21,7 +21,9 @@ use self::pair::{Pair, Place, Side};
 use crate::publish::Publisher;
 
 /// Changes of the Node come by a watch of their own, which the marker does not follow.
-const SETTLES_WITHIN: Duration = Duration::from_secs(2);
+const SETTLES_WITHIN: Duration = Duration::from_secs(20);
+/// What kube-proxy has not removed after several of its syncs stays.
+const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 const REFUSED: &str = "refused";
 /// Scenarios with every kind of frontend and of policy.
 const ON_AN_OVERLAY: [&str; 16] = [
@@ -150,6 +152,8 @@ impl<'a> Comparison<'a> {
     fn clear(&mut self, scenario: &str) {
         self.publisher.publish("").expect("the removal of the objects");
         self.marker.settle(&mut self.pair);
+        let are_empty = |pair: &Pair| outcome(&pair.portolan).is_empty() && outcome(&pair.kube_proxy).is_empty();
+        self.pair.comes_true(LEAVES_WITHIN, are_empty);
         assert!(outcome(&self.pair.portolan).is_empty(), "left: {:?}", outcome(&self.pair.portolan));
         let theirs = &self.pair.kube_proxy;
         if !outcome(theirs).is_empty() {

@@ -114,7 +114,9 @@ impl Side {
         Self::new("portolan.exe", crate::machine::program(), command, machine)
     }
 
-    /// With the shortest time between two syncs, so that the test is quick. What it writes does not depend on it.
+    /// With short times between two syncs, so that the test is quick. What it writes does not depend on them. A sync ends with an
+    /// error when an object that it has listed is deleted before it is read, also by the sync of the other address family, and what it
+    /// should have done waits for the next one.
     fn kube_proxy(place: &Place, local: &[String], kubeconfig: &str) -> Self {
         let own = [
             "--hostname-override=node-a",
@@ -122,6 +124,7 @@ impl Side {
             "--healthz-bind-address=127.0.0.1:10356",
             "--metrics-bind-address=127.0.0.1:10349",
             "--iptables-min-sync-period=10ms",
+            "--iptables-sync-period=1s",
             "--v=2",
             "--kubeconfig",
             kubeconfig,
@@ -137,21 +140,22 @@ impl Side {
     }
 }
 
-/// A node whose CNI plugin has made endpoints for these pods.
+/// A node whose CNI plugin has made endpoints for these pods, and one that leads to the node itself.
 fn machine(place: &Place, local: &[String]) -> Machine {
     let machine = Machine::new();
     let mut network = place.network.clone();
     (network["ID"], network["Name"]) = (NETWORK.into(), "cbr0".into());
-    let endpoint = |(number, address): (usize, &String)| {
-        json!({
-            "ID": format!("aaaaaaaa-0000-0000-0000-{number:012}"), "Name": format!("pod-{number}"),
-            "HostComputeNetwork": NETWORK, "IpConfigurations": [{"IpAddress": address, "PrefixLength": 24}],
-            "MacAddress": "00-15-5D-01-02-03",
-        })
-    };
-    let endpoints: Vec<Value> = local.iter().enumerate().map(endpoint).collect();
+    let pods = local.iter().enumerate().map(|(number, address)| endpoint(number, &format!("pod-{number}"), address));
+    let endpoints: Vec<Value> = pods.chain([endpoint(999, "cbr0", "10.244.1.1")]).collect();
     machine.set_state(json!({"networks": [network], "endpoints": endpoints}));
     machine
+}
+
+fn endpoint(number: usize, name: &str, address: &str) -> Value {
+    json!({
+        "ID": format!("aaaaaaaa-0000-0000-0000-{number:012}"), "Name": name, "HostComputeNetwork": NETWORK,
+        "IpConfigurations": [{"IpAddress": address, "PrefixLength": 24}], "MacAddress": "00-15-5D-01-02-03",
+    })
 }
 
 /// Go takes a path without a drive for a relative one.
