@@ -28,23 +28,23 @@ pub(crate) fn run(stage: &Stage) {
     println!("| proxy | quarantine | 0-3 s | 3-10 s | 10-60 s |\n|---|---|---|---|---|");
     let peers = peers.iter().map(|mode| (Contender::kube_proxy(mode), false));
     let own = |quarantine| own.iter().map(move |mode| (Contender::portolan(mode), quarantine));
-    for (contender, quarantine) in peers.chain(own(false)).chain(own(true)) {
+    for (contender, quarantine) in own(false).chain(own(true)).chain(peers) {
         stage.annotate(0, quarantine.then_some(("portolan.dev/quarantine", "on")));
+        let program = start(stage, contender);
         let connections = measure(stage, contender);
         let cells = COLUMNS.map(|column| cell(&connections, column)).join(" | ");
         println!("| {} | {} | {cells} |", contender.name(), if quarantine { "on" } else { "-" });
+        stop(stage, contender, program);
     }
 }
 
 fn measure(stage: &Stage, contender: Contender) -> Vec<(Duration, bool)> {
-    let program = start(stage, contender);
     let is_ready = stage.client_host().run(|| is_served(vip(0)));
     assert!(is_ready, "{} does not serve:\n{}", contender.name(), log_of(stage));
     stage.client_host().run(|| connect(vip(0), Duration::from_secs(2)));
     stage.hang(endpoint_address(0, 1));
     let connections = stage.client_host().run(|| connect(vip(0), LASTS));
     stage.recover();
-    stop(stage, contender, program);
     connections
 }
 
