@@ -12,6 +12,8 @@ mod leaving;
 mod loads;
 mod names;
 mod observers;
+mod opening;
+mod programming;
 pub(crate) mod recorder;
 pub(crate) mod runtime;
 mod schedule;
@@ -19,42 +21,39 @@ mod shadow;
 mod starting;
 mod top;
 pub(crate) mod traffic;
+mod waiting;
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context;
-use portolan_balance::Sighting;
 use portolan_dataplane::connections::ConnectionWorker;
 use portolan_dataplane::mode::Mode;
 use portolan_dataplane::peers::Takeover;
 use portolan_dataplane::requirements::{self, Assessment};
 use portolan_dataplane::{FlowWorker, SyncReport, Trust};
 use portolan_kernel::signal::block_termination_signals;
-use portolan_model::Family;
 use portolan_plan::{Plan, plan};
 
 use crate::control::{Confirmation, Published};
 use crate::dns::NodeNames;
 use crate::exit::{PROXY_FAILURE, SUCCESS};
 use crate::host;
-use crate::loopback::LoopbackRouting;
 use crate::node_setup::{self, Outcome};
-use crate::page::{self, Live};
 use crate::settings::Settings;
 
 use balancing::Balance;
 use engine::Engine;
-use events::{Event, Forget, WatchToken};
+use events::{Event, WatchToken};
 use facts::Facts;
 use lacking::newly_lacking;
 use leaving::Ending;
 use observers::Observers;
 use recorder::Recorder;
-use schedule::{Periods, Schedule, Urgency};
-use top::Top;
+use schedule::{Periods, Schedule};
+use waiting::Due;
 
 /// Events in the channel; a source blocks when it is full.
 const EVENTS: usize = 64;
@@ -126,79 +125,7 @@ struct Daemon {
     awaited: Option<String>,
 }
 
-/// What is due next.
-#[derive(Default)]
-struct Due {
-    settings: bool,
-    refresh: bool,
-    trust: Trust,
-    end: Option<Ending>,
-    urgency: Urgency,
-}
-
 impl Daemon {
-    fn open(settings: Settings, events: SyncSender<Event>, start: Instant, is_replacing: bool) -> anyhow::Result<Self> {
-        let runtime = runtime::start()?;
-        let engine = Engine::open(&settings.traffic)?;
-        let takeover = Takeover::new(engine.mode.owned());
-        let facts = Facts::open(&settings.facts, &runtime, &events)?;
-        let recorder = Recorder::default();
-        let published = Arc::new(Mutex::new(Published {
-            plan: None,
-            history: recorder.history(),
-            settings: settings.clone(),
-            listeners: engine.mode.listeners(),
-            traffic_reader: engine.traffic_reader(),
-            node: facts.node_lookup(),
-            page: None,
-            watches: facts.watch_states(),
-            health: None,
-            top: None,
-        }));
-        let read_traffic = traffic::reader(published.clone(), events.clone());
-        let top = Top::new(published.clone(), events.clone());
-        let live = Arc::new(Live::new(events.clone()));
-        let ask = page::of_daemon(published.clone(), live.clone());
-        {
-            let mut published = published.lock().expect("no other thread has it yet");
-            (published.top, published.page) = (Some(top.answerer()), Some(ask.clone()));
-        }
-        let rest = move || {
-            top.rest();
-            live.rest();
-        };
-        traffic::reclaim(read_traffic.clone(), rest, traffic::RECLAIM_EVERY)?;
-        let observers = Observers::open(&settings, &facts, runtime, read_traffic, ask, is_replacing)?;
-        published.lock().expect("no thread panics while publishing").health = Some(observers.status.health.clone());
-        let flows = FlowWorker::start(observers.note_flows()).context("opening the kernel's connection table")?;
-        let connections = ConnectionWorker::start(observers.note_resets())?;
-        Ok(Self {
-            facts,
-            addresses: host::addresses(),
-            plan: Plan::default(),
-            engine,
-            flows,
-            connections,
-            balance: Balance::new(start, events.clone()),
-            takeover,
-            observers,
-            recorder,
-            names: None,
-            published,
-            events,
-            schedule: Schedule::new(Instant::now()),
-            start,
-            is_ready: false,
-            setup: Outcome::Done,
-            watch: None,
-            is_watch_started: false,
-            confirmation: None,
-            loopback_problem: None,
-            awaited: None,
-            settings,
-        })
-    }
-
     fn work(&mut self, events: &Receiver<Event>) {
         let mut due = Due { refresh: true, ..Due::default() };
         loop {
@@ -276,65 +203,6 @@ impl Daemon {
         }
     }
 
-    /// One family may have failed while the other is in force.
-    fn note_success(&mut self, synced: &SyncReport, trust: Trust) {
-        if let Some(failure) = &synced.failure {
-            return self.note_failure(&anyhow::Error::msg(failure.clone()));
-        }
-        let was_compared = synced.full || trust > Trust::Notified;
-        self.schedule.succeeded(Instant::now(), self.periods(), was_compared);
-        if trust == Trust::Notified {
-            self.schedule.repaired(Instant::now());
-        }
-        if synced.unfinished {
-            self.schedule.continue_at(Instant::now());
-        }
-    }
-
-    /// The rules that were written have loaded what the setup waits for.
-    fn set_up_again(&mut self) {
-        if self.setup == Outcome::Waiting {
-            self.setup = node_setup::apply(&self.settings);
-        }
-    }
-
-    /// Removes the rules of kube-proxy and of other modes, once ours are in force.
-    fn take_over(&mut self) {
-        let Some(report) = self.takeover.step() else { return };
-        report.removed.iter().for_each(|what| tracing::info!("takeover: removed {what}"));
-        report.kept.iter().for_each(|what| tracing::warn!("takeover: kept {what}"));
-        report.failed.iter().for_each(|what| tracing::error!("takeover: {what}; retrying"));
-    }
-
-    /// Closes the listeners of earlier modes once the takeover has removed the rules that lead to them.
-    fn close_retired(&mut self) {
-        if self.takeover.is_done()
-            && let Err(error) = self.engine.close_retired()
-        {
-            tracing::error!("closing the listeners of the previous mode: {error:#}");
-        }
-    }
-
-    fn note_failure(&mut self, error: &anyhow::Error) {
-        if error.downcast_ref().is_some_and(portolan_dataplane::Error::is_awaited) {
-            return self.note_awaited(error.to_string());
-        }
-        let wait = self.schedule.failed(Instant::now(), self.periods());
-        tracing::error!("programming the kernel: {error:#}; retrying in {wait:?}");
-        self.recorder.note_failure(&format!("{error:#}"));
-        self.observers.status.sync_failed();
-    }
-
-    /// It is looked for every second, and the log says so once.
-    fn note_awaited(&mut self, what: String) {
-        self.schedule.look_again(Instant::now(), self.periods());
-        if self.awaited.as_ref() != Some(&what) {
-            tracing::warn!("{what}; waiting for it");
-            self.recorder.note_failure(&what);
-        }
-        self.awaited = Some(what);
-    }
-
     fn refresh(&mut self) {
         self.facts.refresh();
         if !self.is_ready {
@@ -356,137 +224,6 @@ impl Daemon {
             tracing::warn!("Service {service}: {mode} mode does not have the algorithm {asked}; it uses {used}");
         }
         self.plan = planned;
-        true
-    }
-
-    /// Puts the plan into the kernel. Names are withdrawn before the rules that serve them go, and published after.
-    fn program(&mut self, trust: Trust) -> anyhow::Result<SyncReport> {
-        let begin = Instant::now();
-        self.withdraw_names();
-        self.follow_loopback(false);
-        let outcome = self.engine.sync(&self.plan, trust);
-        self.observers.note_rules(self.engine.mode.rule_tally());
-        self.observers.note_balancers(&self.engine.mode.balancer_failures());
-        self.observers.status.metrics.unaccelerated_frontends(self.engine.mode.unaccelerated_frontends());
-        let report = outcome?;
-        let arrival = self.observers.waiting_since();
-        self.observers.note_sync(&report, begin.elapsed(), &self.plan);
-        self.flows.follow(&report, &self.plan);
-        self.connections.follow(&report, &self.plan, self.engine.mode.listeners(), self.engine.retired());
-        self.follow_loopback(true);
-        self.publish(|published, daemon| published.plan = Some(daemon.plan.clone()));
-        // After the plan, which readers of the change look at.
-        self.recorder.note_sync(&self.plan, &report, arrival);
-        self.publish_names();
-        Ok(report)
-    }
-
-    /// Packets from 127.0.0.1 may leave the node only while the rules keep others from coming in.
-    fn follow_loopback(&mut self, is_synced: bool) {
-        let routing = LoopbackRouting::beside(&self.settings.control_socket);
-        let outcome = match (self.plan.node.family(Family::V4).loopback_node_ports, is_synced) {
-            (true, true) => routing.allow(),
-            (false, false) => routing.restore().map(drop),
-            _ => return,
-        };
-        let problem = outcome.err().map(|error| format!("{error:#}"));
-        // Every sync tries again.
-        if let Some(problem) = problem.as_ref().filter(|_| problem != self.loopback_problem) {
-            tracing::error!("{problem}");
-        }
-        self.loopback_problem = problem;
-    }
-
-    fn publish(&self, change: impl FnOnce(&mut Published, &Self)) {
-        change(&mut self.published.lock().expect("no thread panics while publishing"), self);
-    }
-
-    fn log_sync(&mut self, synced: &SyncReport) {
-        if synced.repaired > 0 {
-            tracing::warn!("repaired {} objects that another process had changed", synced.repaired);
-        }
-        if synced.objects > 0 {
-            let SyncReport { objects, services, kernel_time, .. } = synced;
-            tracing::debug!("wrote {objects} objects of {services} Service ports in {kernel_time:?}");
-        }
-        if !self.is_ready {
-            self.is_ready = true;
-            portolan_kernel::release_unused_memory();
-            let resident = portolan_kernel::resident_bytes().unwrap_or(0) / 1_000_000;
-            tracing::info!(
-                "ready: {} Service ports, {} objects written, {} ms after the start, {} ms of it in the kernel, {resident} MB resident",
-                self.plan.services.len(),
-                synced.objects,
-                self.start.elapsed().as_millis(),
-                synced.kernel_time.as_millis(),
-            );
-        }
-    }
-
-    /// Gathers events until the next turn is due. Those that are queued by then are part of it.
-    fn wait(&mut self, events: &Receiver<Event>) -> Due {
-        let mut due = Due::default();
-        let mut late = 0;
-        // A source that never stops sending must not delay the turn.
-        while due.end.is_none() && late <= EVENTS {
-            let next = self.schedule.next(due.urgency, self.balance.next());
-            let left = next.saturating_duration_since(Instant::now());
-            late += usize::from(left.is_zero());
-            match events.recv_timeout(left) {
-                Ok(event) => self.note(event, &mut due),
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => due.end = Some(Ending::Stopped),
-            }
-        }
-        if self.schedule.is_comparison_due(Instant::now()) {
-            due.trust = due.trust.max(Trust::Generation);
-            due.refresh = true;
-        }
-        due
-    }
-
-    /// Returns whether the plan changes. What does not answer is left out at once.
-    fn note_sighting(&mut self, sighting: Sighting, due: &mut Due) -> bool {
-        let (verdicts, is_changed) = self.balance.note(sighting, |client| self.plan.is_inside(client));
-        verdicts.iter().for_each(|verdict| self.observers.note_verdict(verdict));
-        if !verdicts.is_empty() {
-            due.urgency = Urgency::Repair;
-        }
-        is_changed
-    }
-
-    fn forget(&mut self, forget: &Forget) {
-        _ = forget.done.send(self.engine.mode.forget_counts(&forget.pairs));
-    }
-
-    fn note(&mut self, event: Event, due: &mut Due) {
-        if self.is_news(event, due) {
-            self.recorder.note_event();
-            self.observers.status.sync_queued();
-            due.urgency = due.urgency.max(Urgency::Change);
-        }
-    }
-
-    /// Returns whether there is something to sync.
-    fn is_news(&mut self, event: Event, due: &mut Due) -> bool {
-        match event {
-            Event::Facts => due.refresh = true,
-            Event::Settings => due.settings = true,
-            Event::Addresses(addresses) => self.addresses = addresses,
-            Event::Stop => due.end = Some(Ending::Stopped),
-            Event::Replaced(replacement) => due.end = self.give_way(replacement),
-            Event::Forget(forget) => self.forget(&forget),
-            Event::Sighting(sighting) => return self.note_sighting(*sighting, due),
-            // A sync has repaired it since it was noticed.
-            Event::Foreign(change) if change.is_compared() => return false,
-            Event::Foreign(change) => {
-                if due.urgency != Urgency::Repair {
-                    tracing::warn!("{change}; comparing with the plan");
-                }
-                self.recorder.note_drift(&change);
-                (due.trust, due.urgency) = (due.trust.max(change.trust()), Urgency::Repair);
-            }
-        }
         true
     }
 }
