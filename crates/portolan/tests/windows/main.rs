@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[cfg(feature = "cluster")]
+mod calls;
+#[cfg(feature = "cluster")]
 mod compare;
 mod life;
 mod lookup;

@@ -1,11 +1,10 @@
 //! The objects of `portolan.exe` are those of the real `kube-proxy.exe`, for every scenario file, but for the differences in
 //! `differences.txt`. `make test-windows-cluster` runs this.
 
-mod calls;
 mod listed;
 mod marker;
 mod outcome;
-mod pair;
+pub(crate) mod pair;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

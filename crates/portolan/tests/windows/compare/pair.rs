@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::machine::{Machine, end_wine, spelled};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The largest bench programs thousands of objects, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 const NETWORK: &str = "11111111-2222-3333-4444-555555555555";
 
@@ -114,6 +115,8 @@ impl Side {
         Self::new("portolan.exe", crate::machine::program(), command, machine)
     }
 
+    /// The port of health checks is part of some objects, and so it is the same for both.
+    ///
     /// With short times between two syncs, so that the test is quick. What it writes does not depend on them. A sync ends with an
     /// error when an object that it has listed is deleted before it is read, also by the sync of the other address family, and what it
     /// should have done waits for the next one.
@@ -121,8 +124,8 @@ impl Side {
         let own = [
             "--hostname-override=node-a",
             "--network-name=cbr0",
-            "--healthz-bind-address=127.0.0.1:10356",
-            "--metrics-bind-address=127.0.0.1:10349",
+            "--healthz-bind-address=127.0.0.2:10256",
+            "--metrics-bind-address=127.0.0.2:10249",
             "--iptables-min-sync-period=10ms",
             "--iptables-sync-period=1s",
             "--v=2",
