@@ -25,8 +25,8 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
 fn chunks(text: &str) -> Vec<(u32, &str)> {
     let mut found = Vec::new();
     let (mut start, mut start_line) = (0, 1);
-    let dashes = text.match_indices("---").map(|(offset, _)| offset);
-    for offset in dashes.filter(|offset| text[..*offset].ends_with('\n') && is_separator(&text[*offset..])) {
+    let candidates = text.match_indices("\n---").map(|(end, _)| end + 1);
+    for offset in candidates.filter(|offset| is_separator(&text[*offset..])) {
         let chunk = &text[start..offset];
         found.extend(trimmed(start_line, chunk));
         (start, start_line) = (offset, start_line + newlines(chunk));
