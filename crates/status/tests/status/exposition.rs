@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use portolan_model::{Family, Protocol, ServiceName, ServicePortName};
 use portolan_plan::{PortKey, Reason, Refusal};
-use portolan_status::{PortLoad, Synced, TrafficLimits, TrafficSample};
+use portolan_status::{LoadBalancerCall, PortLoad, Synced, TrafficLimits, TrafficSample};
 
 use crate::fixture::Fixture;
 use crate::http::get;
@@ -64,6 +64,9 @@ fn record_everything(it: &Fixture) {
     metrics.connections_reset("endpoint_removed", 1);
     metrics.iptables_rules(Family::V4, "nat", 40, 4);
     metrics.iptables_failures(Family::V4, 2, 1);
+    for call in [LoadBalancerCall::Create, LoadBalancerCall::Update, LoadBalancerCall::Delete] {
+        metrics.load_balancer_failures(call, Family::V4, "nodePort", "unknown", 2);
+    }
     metrics.set_feature("SomeGate", "BETA", true);
     metrics.api_request("200", "GET", "10.0.0.1:6443");
     status.follow(&portolan_plan::Plan::default());
@@ -118,6 +121,7 @@ fn recorded_values_are_shown() {
         "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv4\"} 1",
         "kubeproxy_network_programming_duration_seconds_bucket{ip_family=\"IPv4\",le=\"2\"} 1",
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 4",
+        "kubeproxy_sync_proxy_rules_winkernel_lb_update_failures_total{error=\"unknown\",ip_family=\"IPv4\",lb_type=\"nodePort\"} 2",
         "portolan_objects_written_total 11",
         "portolan_objects_repaired_total 2",
         "portolan_drift_last_found_timestamp_seconds 1793534400.5",
