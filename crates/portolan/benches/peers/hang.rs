@@ -8,7 +8,7 @@ use crate::contender::Contender;
 use crate::measure::{log_of, start, stop};
 use crate::stage::{Stage, endpoint_address, vip};
 
-/// Connections a second, unless `rate=` says another number: an emulated machine cannot make so many.
+/// Connections a second, unless `rate=` says another number.
 const RATE: u32 = 100;
 const SLOW: Duration = Duration::from_secs(1);
 const READY_WITHIN: Duration = Duration::from_secs(180);

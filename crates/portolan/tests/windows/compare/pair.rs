@@ -15,6 +15,7 @@ use crate::machine::{Machine, end_wine, spelled};
 /// The largest bench programs thousands of objects, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+pub(crate) const KUBE_PROXY: &str = "kube-proxy.exe";
 const NETWORK: &str = "11111111-2222-3333-4444-555555555555";
 
 /// The network of the pods, and the flags of both proxies that depend on it.
@@ -133,8 +134,8 @@ impl Side {
             kubeconfig,
         ];
         let command = own.iter().chain(place.flags).map(|it| (*it).to_owned()).collect();
-        let program = kubernetes_program("kube-proxy.exe").expect("tests/cluster/build kube-proxy.exe");
-        Self::new("kube-proxy.exe", program, command, machine(place, local))
+        let program = kubernetes_program(KUBE_PROXY).expect("tests/cluster/build kube-proxy.exe");
+        Self::new(KUBE_PROXY, program, command, machine(place, local))
     }
 
     fn command(&self) -> Command {
