@@ -16,6 +16,8 @@ pub struct Balance {
     pub lacking: Option<Algorithm>,
     /// What is hashed, if anything is.
     pub hash: HashOf,
+    /// The weights of endpoints follow what is observed of them: slow start, or quarantine and its trials.
+    pub weights_vary: bool,
     /// The mode selects endpoints by itself: a pool has slots for the sake of weights alone.
     selects_by_itself: bool,
     table_size: Option<u32>,
@@ -43,6 +45,7 @@ impl Balance {
             algorithm,
             lacking: asked.filter(|asked| Some(*asked) != algorithm),
             hash: wanted.hash.or(defaults.hash).unwrap_or_default(),
+            weights_vary: weights_vary(&wanted.or(defaults)),
             selects_by_itself: limits.virtual_servers || limits.load_balancers.is_some(),
             table_size: wanted.table_size.or(defaults.table_size).map(|size| size.slots()),
         }
@@ -71,6 +74,10 @@ impl Balance {
         let is_known = !self.selects_by_itself && self.selection() == Selection::ByHash(HashOf::Client);
         is_known.then(|| client_slot(client, None, slots as u32) as usize)
     }
+}
+
+fn weights_vary(balancing: &Balancing) -> bool {
+    balancing.slow_start.is_some_and(|time| !time.is_zero()) || balancing.quarantine == Some(true)
 }
 
 fn nearest(asked: Algorithm, lacks: &[Algorithm]) -> Algorithm {

@@ -40,3 +40,4 @@ pub use plan::{Plan, plan};
 pub use service::{Conflict, Frontend, FrontendAddress, FrontendKind, PortKey, ServicePlan};
 pub use trace::{Candidate, Fate, Packet, Step, Trace, shares, trace};
 pub use verdict::{Origin, Pool, Reason, Refusal, Route, Routes, Verdict};
+pub use weights::greatest_common_divisor;

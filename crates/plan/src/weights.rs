@@ -73,7 +73,7 @@ pub(crate) fn apportioned(weights: &[u64], slots: u64, least: u64) -> Vec<u64> {
     counts
 }
 
-fn greatest_common_divisor(one: u64, other: u64) -> u64 {
+pub fn greatest_common_divisor(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 

@@ -25,6 +25,7 @@ mod sets;
 mod trace;
 mod virtual_servers;
 mod watch;
+mod weights;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl Ipvs {
         let named = service.scheduler.as_deref().filter(|name| is_offered(name));
         let of_algorithm = service.balance.algorithm.map(scheduler_of).filter(|name| is_offered(name));
         let scheduler = named.or(of_algorithm).unwrap_or(&self.scheduler);
-        let weighted = Some(with_weights(scheduler)).filter(|name| is_weighted && is_offered(name));
+        let weighted = Some(weights::regarding(scheduler)).filter(|name| is_weighted && is_offered(name));
         let scheduler = weighted.unwrap_or(scheduler);
         // kube-proxy sets this flag for mh.
         let is_by_port = match named.is_none() && of_algorithm.is_some() {
@@ -117,15 +118,6 @@ fn scheduler_of(algorithm: Algorithm) -> &'static str {
         Algorithm::SourceHash => "sh",
         Algorithm::Maglev => "mh",
         Algorithm::LeastConnections => "lc",
-    }
-}
-
-/// The scheduler that does the same and regards weights.
-fn with_weights(scheduler: &str) -> &str {
-    match scheduler {
-        "rr" => "wrr",
-        "lc" => "wlc",
-        other => other,
     }
 }
 

@@ -12,6 +12,7 @@ use portolan_plan::{
 use super::Ipvs;
 use super::objects::{Key, Server, Value};
 use super::sets::{SetKind, SetName};
+use super::weights;
 
 pub(super) fn service(mode: &Ipvs, node: &NodePlan, service: &ServicePlan) -> BTreeMap<Key, Value> {
     let mut port = Port { mode, node, service, objects: BTreeMap::new() };
@@ -120,11 +121,13 @@ impl Port<'_> {
         }
         let server = Server { address, protocol: self.service.protocol() };
         let endpoints = pool(routes).map(|pool| self.service.weighted(pool)).unwrap_or_default();
-        let is_weighted = endpoints.iter().any(|(_, weight)| *weight > 1);
+        let weights_vary = self.service.balance.weights_vary;
+        let is_weighted = weights_vary || endpoints.iter().any(|(_, weight)| *weight > 1);
         let scheduling = self.mode.scheduling(self.service, is_weighted);
+        let factor = if weights_vary { weights::factor(&scheduling, &endpoints) } else { 1 };
         self.objects.insert(Key::Server(server), Value::Scheduling(scheduling));
         for (endpoint, weight) in endpoints {
-            self.objects.insert(Key::Destination(server, endpoint.socket()), Value::Weight(weight));
+            self.objects.insert(Key::Destination(server, endpoint.socket()), Value::Weight(weight * factor));
         }
     }
 

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Reason, Trace};
 
-use super::Ipvs;
 use super::chains::NOT_ALLOWED;
 use super::objects::{Key, Server, Value, destinations};
+use super::{Ipvs, weights};
 use crate::tables::trace::{book, step};
 use crate::tables::{self, RuleBook};
 use crate::walk::{BaseChain, Branch, ChainKind, Hook, Met, Rules, Site, Verdict, walk};
@@ -78,11 +78,7 @@ impl VirtualServers<'_> {
             return vec![(branch, Verdict::Continue)];
         };
         branch.path.push(Met::new(format!("virtual server {server}"), format!("scheduler{scheduling}")));
-        let slots = |(endpoint, value): (SocketAddr, &Value)| match value {
-            Value::Weight(weight) => vec![endpoint; *weight as usize],
-            _ => Vec::new(),
-        };
-        let endpoints: Vec<SocketAddr> = destinations(&self.objects.0, server).flat_map(slots).collect();
+        let endpoints = weights::slots(destinations(&self.objects.0, server));
         if endpoints.is_empty() {
             branch.stopped_by = Some(Met::new(format!("virtual server {server}"), NO_DESTINATIONS));
             return vec![(branch, Verdict::Reject)];

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_dataplane::ipvs::schedulers;
-use portolan_testkit::{LongConnection, topology};
+use portolan_model::{Balancing, Observation, Service};
+use portolan_testkit::{LongConnection, Stream, topology};
 
 use crate::lab;
-use crate::world::{World, endpoint, service};
+use crate::poll::until;
+use crate::world::{World, endpoint, service, socket};
 
 const ENDPOINTS: [&str; 3] = ["10.244.1.2", "10.244.2.2", "10.244.2.3"];
 const WEB: &str = "10.96.0.10:80";
@@ -102,6 +104,34 @@ fn a_service_changes_its_scheduler_without_losing_connections() {
         assert!(world.shown(&["ipvsadm", "-ln"]).contains(&format!("TCP  {WEB} {scheduler}")));
         assert!(open.iter().all(|connection| connection.exchange(b"still here").is_ok_and(|it| it == b"still here")));
     }
+    world.remove("web");
+    world.sync();
+}
+
+/// As in a trial after quarantine, again and again. A virtual server refuses new connections while the kernel replaces its
+/// scheduler.
+#[test]
+fn weights_vary_without_failing_new_connections() {
+    let lab = lab();
+    let mut world = World::new(&lab, "rr");
+    world.serve(&ENDPOINTS);
+    let balancing = Balancing { quarantine: Some(true), ..Balancing::default() };
+    world.put(Service { balancing: Some(balancing.into()), ..service("web", "10.96.0.10", None) }, &ENDPOINTS);
+    world.sync();
+    let from = ["pod-a3", "client"];
+    let load = lab.load(&from.map(|from| Stream { from, to: socket(WEB) }), 100);
+    let silent = Observation { silent: Some(0), ..Observation::USUAL };
+    let trial = |warmth| Observation { warmth, ..Observation::USUAL };
+    let observations = [silent, trial(10), trial(20), trial(40), Observation::USUAL];
+    for observation in observations.iter().cycle().take(10 * observations.len()) {
+        let before = load.opened();
+        world.observe("web", ENDPOINTS[1], *observation);
+        world.sync();
+        until("new connections are made", || load.opened() > before + 4);
+    }
+    let tally = load.stop();
+    println!("weights that vary: {} connections, {} failed", tally.connections, tally.failures.len());
+    assert_eq!(tally.failures, Vec::<String>::new());
     world.remove("web");
     world.sync();
 }

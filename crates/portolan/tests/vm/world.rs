@@ -9,8 +9,8 @@ use portolan_dataplane::ipvs::{Ipvs, IpvsKernel, IpvsSettings, prepare};
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Reconciler, Trust};
 use portolan_model::{
-    Conditions, Family, Node, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
-    Snapshot,
+    Conditions, Family, Node, Observation, Observed, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint,
+    SlicePort, Slices, Snapshot,
 };
 use portolan_plan::{AddressSelector, DetectLocal, Limits, Plan, PlanConfig, plan};
 use portolan_testkit::{Answer, Lab, LongConnection, Protocol as Wire, Source, topology};
@@ -75,6 +75,12 @@ impl<'a> World<'a> {
 
     pub(crate) fn remove(&mut self, name: &str) {
         self.snapshot.services.remove(&ServiceName::new("default", name));
+    }
+
+    /// What is observed of one endpoint of a Service.
+    pub(crate) fn observe(&mut self, name: &str, endpoint: &str, observation: Observation) {
+        let observed = Observed::new([(socket(&format!("{endpoint}:8080")), observation)]);
+        self.snapshot.observed.insert(ServiceName::new("default", name), Arc::new(observed));
     }
 
     /// The next sync has no Services.
