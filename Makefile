@@ -31,7 +31,7 @@ help:
 	@echo 'make test-journey   takeover from kube-proxy, upgrade, rollback, Helm, Kustomize and DNS in that cluster, under load (root, Go)'
 	@echo 'make test-kubectl   kubectl portolan in that cluster (root, Go)'
 	@echo 'make conformance    the end-to-end tests with kube-proxy and in every mode; writes docs/conformance.md (root, Go, an hour)'
-	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs)'
+	@echo 'make fuzz    coverage-guided fuzzing, ten million inputs for each target (INPUTS=N for another number, TARGET=NAME for one, LONGEST=BYTES for shorter inputs, WITHOUT_COMPARES=1 for speed)'
 	@echo 'make sanitize   the unsafe code of crates/kernel under Valgrind and Miri (root)'
 	@echo 'make check   formatting, lints and repository rules'
 	@echo 'make deny    licences, sources and versions of dependencies (deny.toml)'
@@ -139,7 +139,7 @@ conformance: packages root
 
 fuzz: packages
 	@scripts/install-packages g++
-	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' scripts/fuzz
+	@LONGEST='$(LONGEST)' INPUTS='$(INPUTS)' TARGET='$(TARGET)' SECONDS_EACH='$(SECONDS_EACH)' WITHOUT_COMPARES='$(WITHOUT_COMPARES)' scripts/fuzz
 
 sanitize: packages root
 	@scripts/sanitize

@@ -29,6 +29,7 @@ mod reconcile;
 mod report;
 pub mod requirements;
 pub mod tables;
+mod tracer;
 pub mod traffic;
 pub mod userspace;
 mod view;
@@ -48,6 +49,7 @@ pub use options::{FlagKind, ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
 pub use reconcile::{Reconciler, render, verify};
 pub use report::{Changes, PortChange, SyncReport, Trust};
+pub use tracer::Tracer;
 pub use userspace::{Listener, Listeners, NamedSocket, receive_sockets, send_sockets};
 
 /// Renders a plan to kernel objects, one implementation per mode.
@@ -70,17 +72,12 @@ pub trait Dataplane {
 
     /// Traces a packet through these objects alone.
     fn trace(&self, objects: &Objects<Self>, node: &NodePlan, packet: &Packet) -> Trace {
-        self.trace_among(objects, &walk::NoRules, node, packet)
+        self.tracer(objects, &walk::NoRules, node)(packet)
     }
 
-    /// Traces a packet through these objects and the rules of other programs.
-    fn trace_among(
-        &self,
-        objects: &Objects<Self>,
-        foreign: &dyn walk::Rules,
-        node: &NodePlan,
-        packet: &Packet,
-    ) -> Trace;
+    /// Traces packets through these objects and the rules of other programs.
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn walk::Rules, node: &'a NodePlan)
+    -> Tracer<'a>;
 
     /// The nf_tables table that belongs to the mode alone.
     fn own_table(&self) -> Option<&'static str> {

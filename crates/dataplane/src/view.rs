@@ -6,6 +6,7 @@ use crate::difference::Difference;
 use crate::machine::read_foreign;
 use crate::mode::{ModeView, Rendered};
 use crate::reconcile::{compare, render};
+use crate::walk::NoRules;
 use crate::{Change, Dataplane, Error, Objects, Observe};
 
 /// A mode's objects, their listing, and the kernel opened for reading.
@@ -30,7 +31,7 @@ impl<D: Dataplane> ModeView for View<D> {
 
     fn trace_all(&self, plan: &Plan, packets: &[Packet]) -> Vec<Trace> {
         let objects = render(&self.dataplane, plan);
-        packets.iter().map(|packet| self.dataplane.trace(&objects, &plan.node, packet)).collect()
+        packets.iter().map(self.dataplane.tracer(&objects, &NoRules, &plan.node)).collect()
     }
 
     fn trace_kernel(&self, plan: &Plan, packet: &Packet) -> Result<Trace, Error> {
@@ -41,8 +42,9 @@ impl<D: Dataplane> ModeView for View<D> {
     fn trace_kernel_all(&self, plan: &Plan, packets: &[Packet]) -> Result<Vec<Trace>, Error> {
         let objects = (self.open)()?.read()?;
         let foreign = read_foreign(self.dataplane.own_table(), &|chain| self.dataplane.is_own_chain(chain));
+        let tracer = self.dataplane.tracer(&objects, &foreign, &plan.node);
         let trace = |packet| {
-            let mut trace = self.dataplane.trace_among(&objects, &foreign, &plan.node, packet);
+            let mut trace = tracer(packet);
             trace.notes.splice(0..0, foreign.notes.iter().cloned());
             trace
         };

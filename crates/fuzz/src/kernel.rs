@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use portolan_dataplane::iptables::fuzz::read_saved;
 use portolan_dataplane::iptables::{Iptables, listing};
 use portolan_dataplane::tables::Key;
+use portolan_dataplane::walk::NoRules;
 use portolan_dataplane::{Dataplane, Objects};
 use portolan_model::Family;
 use portolan_plan::{Plan, plan};
@@ -37,9 +38,8 @@ pub(crate) fn iptables_save(bytes: &[u8]) {
     // of it.
     let is_listed = |key: &&Key| matches!(key, Key::Chain(_));
     assert!(objects.0.keys().filter(is_listed).all(|key| again.0.contains_key(key)), "{listed}");
-    for packet in packets().iter().take(3) {
-        mode.trace(&objects, &PLAN.node, packet);
-    }
+    let tracer = mode.tracer(&objects, &NoRules, &PLAN.node);
+    packets().iter().take(3).for_each(|packet| drop(tracer(packet)));
 }
 
 fn both(ipv4: &str, ipv6: &str) -> Objects<Iptables> {

@@ -295,14 +295,17 @@ fn write_one(map: &Map, key: &Key, value: &Value) -> Result<(), Error> {
 }
 
 fn rules_of(change: &Change<Ebpf>) -> Change<Nftables> {
-    Change { removed: rules_in(&change.removed), added: rules_in(&change.added) }
+    Change { removed: cloned_rules(&change.removed), added: cloned_rules(&change.added) }
 }
 
 /// The objects of the rules alone.
-pub(super) fn rules_in(objects: &BTreeMap<Key, Value>) -> BTreeMap<nft::Key, nft::Value> {
-    let rule = |(key, value): (&Key, &Value)| match (key, value) {
-        (Key::Rule(key), Value::Rule(value)) => Some((key.clone(), value.clone())),
+pub(super) fn rules_in(objects: &BTreeMap<Key, Value>) -> impl Iterator<Item = (&nft::Key, &nft::Value)> + Clone {
+    objects.iter().filter_map(|(key, value)| match (key, value) {
+        (Key::Rule(key), Value::Rule(value)) => Some((key, value)),
         _ => None,
-    };
-    objects.iter().filter_map(rule).collect()
+    })
+}
+
+pub(super) fn cloned_rules(objects: &BTreeMap<Key, Value>) -> BTreeMap<nft::Key, nft::Value> {
+    rules_in(objects).map(|(key, value)| (key.clone(), value.clone())).collect()
 }

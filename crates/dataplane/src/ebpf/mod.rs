@@ -32,7 +32,7 @@ mod trace;
 mod watch;
 
 use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{NodePlan, ServicePlan};
 
 pub use kernel::EbpfKernel;
 pub use mode::MODE;
@@ -40,7 +40,7 @@ pub use objects::{Frontend, FrontendKey, Key, MapName, PoolName, Route, Value};
 
 use crate::nft::Nftables;
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "ebpf";
@@ -85,8 +85,8 @@ impl Dataplane for Ebpf {
         self.rules.renders_alike(one, other)
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(self, objects, foreign, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(trace::tracer(objects, foreign, node))
     }
 
     fn own_table(&self) -> Option<&'static str> {

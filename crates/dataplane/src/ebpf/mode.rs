@@ -118,7 +118,7 @@ fn dataplane(settings: &ModeSettings) -> Ebpf {
 
 /// The rules as `nft` lists them, and the entries of the hooks after them.
 fn listing(objects: &Objects<Ebpf>) -> String {
-    let rules = nft::listing(&Objects(super::kernel::rules_in(&objects.0)));
+    let rules = nft::listing(&Objects(super::kernel::cloned_rules(&objects.0)));
     let entries = objects.0.iter().filter(|(key, _)| !matches!(key, Key::Rule(_)));
     let entries = entries.map(|(key, value)| format!("{key}{value}\n"));
     rules + &entries.collect::<String>()

@@ -12,7 +12,7 @@ use super::machine::{self, Maps, Outcome, World};
 use super::objects::{FrontendKey, Key, MapName, Value};
 use super::programs::{constants, object};
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Objects, nft};
 
 /// Any two numbers: the programs compare the namespace of a socket with that of the node.
 const NODE: u64 = 1;
@@ -25,15 +25,16 @@ const IP6: usize = 8;
 const PORT: usize = 24;
 const PROTOCOL: usize = 36;
 
-pub(super) fn trace(
-    mode: &Ebpf,
-    objects: &Objects<Ebpf>,
-    foreign: &dyn Rules,
-    node: &NodePlan,
-    packet: &Packet,
-) -> Trace {
-    let rules = Objects(rules_in(&objects.0));
-    let by_rules = |packet: &Packet| mode.rules.trace_among(&rules, foreign, node, packet);
+pub(super) fn tracer<'a>(
+    objects: &'a Objects<Ebpf>,
+    foreign: &'a dyn Rules,
+    node: &'a NodePlan,
+) -> impl Fn(&Packet) -> Trace + 'a {
+    let by_rules = nft::trace::tracer(rules_in(&objects.0), foreign, node);
+    move |packet| trace(objects, node, packet, &by_rules)
+}
+
+fn trace(objects: &Objects<Ebpf>, node: &NodePlan, packet: &Packet, by_rules: impl Fn(&Packet) -> Trace) -> Trace {
     if !packet.is_from_socket || packet.protocol == Protocol::Sctp {
         return by_rules(packet);
     }

@@ -19,14 +19,14 @@ mod mode;
 mod render;
 
 use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{NodePlan, ServicePlan};
 
 pub use apply::IptablesKernel;
 pub use mode::MODE;
 
 use crate::tables::{self, Key, Value, refusals};
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "iptables";
@@ -94,8 +94,8 @@ impl Dataplane for Iptables {
         one.treats_services_like(other) && one.is_large == other.is_large
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        tables::trace::trace(objects.0.iter(), foreign, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(tables::trace::tracer(objects.0.iter(), foreign, node))
     }
 
     fn is_own_chain(&self, chain: &str) -> bool {

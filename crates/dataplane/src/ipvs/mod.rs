@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use portolan_kernel::ipvs::Scheduling;
 use portolan_model::{Algorithm, Family, HashOf};
-use portolan_plan::{NodePlan, Packet, Plan, Selection, ServicePlan, Trace};
+use portolan_plan::{NodePlan, Plan, Selection, ServicePlan};
 
 pub use apply::IpvsKernel;
 pub use listing::listing;
@@ -42,7 +42,7 @@ pub use prepare::{IpvsSettings, prepare, schedulers};
 pub use sets::{SetKind, SetName};
 
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "ipvs";
@@ -158,8 +158,8 @@ impl Dataplane for Ipvs {
         }
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, foreign, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(trace::tracer(objects, foreign, node))
     }
 
     fn is_own_chain(&self, chain: &str) -> bool {

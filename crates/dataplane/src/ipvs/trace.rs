@@ -10,12 +10,17 @@ use super::objects::{Key, Server, Value, destinations};
 use super::{Ipvs, weights};
 use crate::tables::trace::{book, step};
 use crate::tables::{self, RuleBook};
+use crate::tracer::EachFamily;
 use crate::walk::{BaseChain, Branch, ChainKind, Hook, Met, Rules, Site, Verdict, walk};
 use crate::{Objects, fate};
 
-pub(super) fn trace(objects: &Objects<Ipvs>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-    let rules = VirtualServers { objects, book: rule_book(objects, Family::of(packet.destination)) };
-    fate::trace(&walk(&rules, foreign, node, packet), reason, step)
+pub(super) fn tracer<'a>(
+    objects: &'a Objects<Ipvs>,
+    foreign: &'a dyn Rules,
+    node: &'a NodePlan,
+) -> impl Fn(&Packet) -> Trace + 'a {
+    let rules = EachFamily::new(move |family| VirtualServers { objects, book: rule_book(objects, family) });
+    move |packet| fate::trace(&walk(rules.of(packet), foreign, node, packet), reason, step)
 }
 
 fn rule_book(objects: &Objects<Ipvs>, family: Family) -> RuleBook {

@@ -27,7 +27,7 @@ mod trace;
 mod watch;
 
 use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{NodePlan, ServicePlan};
 
 pub use abilities::Abilities;
 pub use in_memory::InMemory;
@@ -36,7 +36,7 @@ pub use objects::{Balancer, Distribution, Front, Key, Role, Source, Stray, Targe
 pub use settings::Settings;
 
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "kernelspace";
@@ -68,8 +68,8 @@ impl Dataplane for Kernelspace {
         matches!(key, Key::Endpoint(_) | Key::HealthCheck(_))
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, _: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, _: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(move |packet| trace::trace(objects, node, packet))
     }
 }
 

@@ -31,14 +31,14 @@ pub(crate) mod requirements;
 mod routes;
 mod rules;
 mod sets;
-mod trace;
+pub(crate) mod trace;
 mod turns;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use portolan_model::Family;
-use portolan_plan::{LocalDetector, NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{LocalDetector, NodePlan, ServicePlan};
 
 pub(crate) use active::{DAMAGE, dataplane, describe, is_same, traffic_reader, watch};
 pub use apply::NftablesKernel;
@@ -49,7 +49,7 @@ pub use rules::Rule;
 pub use sets::SetName;
 
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// The only table that these rules are in, once in each family.
 pub const TABLE: &str = "portolan";
@@ -116,7 +116,7 @@ impl Dataplane for Nftables {
         }
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, foreign, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(trace::tracer(&objects.0, foreign, node))
     }
 }

@@ -6,26 +6,33 @@ use portolan_kernel::nftables::{ChainKind as KernelKind, Element, Expression, Po
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Packet, Reason, Refusal, Step, Trace};
 
+use super::TABLE;
 use super::affinity::is_clients_map;
 use super::codec::{decode, encode};
 use super::objects::{Chain, Key, Value, verdict_text};
 use super::routes::refusal_name;
 use super::sets::{Data, SetName};
-use super::{Nftables, TABLE};
+use crate::fate;
 use crate::machine::{self, Base, OnError, Rule, Ruleset, Set, Table, chain_place};
+use crate::tracer::EachFamily;
 use crate::walk::{ChainKind, Hook, Met, Rules, walk};
-use crate::{Objects, fate};
 
-pub(super) fn trace(objects: &Objects<Nftables>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-    let family = Family::of(packet.destination);
-    let rules = Ruleset { tables: vec![table(objects, family)] };
-    fate::trace(&walk(&rules, foreign, node, packet), |met| reason(family, met), step)
+pub(crate) fn tracer<'a>(
+    objects: impl IntoIterator<Item = (&'a Key, &'a Value)> + Clone + 'a,
+    foreign: &'a dyn Rules,
+    node: &'a NodePlan,
+) -> impl Fn(&Packet) -> Trace + 'a {
+    let rules = EachFamily::new(move |family| Ruleset { tables: vec![table(objects.clone(), family)] });
+    move |packet| {
+        let family = Family::of(packet.destination);
+        fate::trace(&walk(rules.of(packet), foreign, node, packet), |met| reason(family, met), step)
+    }
 }
 
-fn table(objects: &Objects<Nftables>, family: Family) -> Table {
+fn table<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a Value)>, family: Family) -> Table {
     let families: &[Family] = if family == Family::V4 { &[Family::V4] } else { &[Family::V6] };
     let mut table = Table { describe: Some(describe), ..Table::new(table_name(family), families, OnError::End) };
-    for (key, value) in &objects.0 {
+    for (key, value) in objects {
         match (key, value) {
             (Key::Set(of, name), Value::Set(spec)) if *of == family => {
                 let is_learned = is_clients_map(name) || SetName::from_name(name).is_some_and(SetName::is_counted);

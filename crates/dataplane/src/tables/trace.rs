@@ -7,16 +7,16 @@ use super::objects::{Key, Place, Value};
 use super::refusals::words;
 use super::run::RuleBook;
 use crate::fate;
+use crate::tracer::EachFamily;
 use crate::walk::{Met, Rules, walk};
 
-pub(crate) fn trace<'a>(
-    contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone,
-    foreign: &dyn Rules,
-    node: &NodePlan,
-    packet: &Packet,
-) -> Trace {
-    let book = book(contents, Family::of(packet.destination));
-    fate::trace(&walk(&book, foreign, node, packet), reason, step)
+pub(crate) fn tracer<'a>(
+    contents: impl Iterator<Item = (&'a Key, &'a Value)> + Clone + 'a,
+    foreign: &'a dyn Rules,
+    node: &'a NodePlan,
+) -> impl Fn(&Packet) -> Trace + 'a {
+    let books = EachFamily::new(move |family| book(contents.clone(), family));
+    move |packet| fate::trace(&walk(books.of(packet), foreign, node, packet), reason, step)
 }
 
 /// Jumps from the built-in chains to such chains are ours. KUBE-FIREWALL is kubelet's.

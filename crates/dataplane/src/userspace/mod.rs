@@ -20,7 +20,7 @@ mod render;
 mod trace;
 
 use portolan_model::Family;
-use portolan_plan::{NodePlan, Packet, ServicePlan, Trace};
+use portolan_plan::{NodePlan, ServicePlan};
 
 pub use apply::UserspaceKernel;
 pub use listeners::Listeners;
@@ -30,7 +30,7 @@ pub use portolan_relay::{Counters, Limits as RelayLimits, NamedSocket, receive_s
 
 use crate::tables::{self, Contents, refusals};
 use crate::walk::Rules;
-use crate::{Dataplane, Objects};
+use crate::{Dataplane, Objects, Tracer};
 
 /// As in `--proxy-mode`.
 const NAME: &str = "userspace";
@@ -61,8 +61,8 @@ impl Dataplane for Userspace {
         matches!(key, Key::Table(key) if refusals::is_shared(key))
     }
 
-    fn trace_among(&self, objects: &Objects<Self>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-        trace::trace(objects, foreign, node, packet)
+    fn tracer<'a>(&'a self, objects: &'a Objects<Self>, foreign: &'a dyn Rules, node: &'a NodePlan) -> Tracer<'a> {
+        Box::new(trace::tracer(objects, foreign, node))
     }
 
     fn is_own_chain(&self, chain: &str) -> bool {

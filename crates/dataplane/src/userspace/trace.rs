@@ -9,18 +9,32 @@ use portolan_plan::{Candidate, Fate, NodePlan, Packet, Step, Trace};
 use super::objects::{Key, Listener, Targets, Value};
 use super::{Userspace, ports};
 use crate::tables;
-use crate::walk::{End, Met, Rules, walk};
+use crate::tracer::EachFamily;
+use crate::walk::{End, Met, Outcome, Rules, walk};
 use crate::{Objects, fate};
 
 /// A port without a listener.
 const NO_LISTENER: u16 = 0;
 
-pub(super) fn trace(objects: &Objects<Userspace>, foreign: &dyn Rules, node: &NodePlan, packet: &Packet) -> Trace {
-    let listeners = Listeners::of(objects, Family::of(packet.destination));
-    let contents: Vec<(tables::Key, tables::Value)> = rules(objects).map(|rule| listeners.numbered(rule)).collect();
-    let book = tables::trace::book(contents.iter().map(|(key, value)| (key, value)), Family::of(packet.destination));
-    let outcome = walk(&book, foreign, node, packet);
-    let mut trace = fate::trace(&outcome, tables::trace::reason, |met| listeners.step(met));
+pub(super) fn tracer<'a>(
+    objects: &'a Objects<Userspace>,
+    foreign: &'a dyn Rules,
+    node: &'a NodePlan,
+) -> impl Fn(&Packet) -> Trace + 'a {
+    let prepared = EachFamily::new(move |family| {
+        let listeners = Listeners::of(objects, family);
+        let contents: Vec<(tables::Key, tables::Value)> = rules(objects).map(|rule| listeners.numbered(rule)).collect();
+        let book = tables::trace::book(contents.iter().map(|(key, value)| (key, value)), family);
+        (listeners, book)
+    });
+    move |packet| {
+        let (listeners, book) = prepared.of(packet);
+        trace(listeners, &walk(book, foreign, node, packet), packet)
+    }
+}
+
+fn trace(listeners: &Listeners<'_>, outcome: &Outcome, packet: &Packet) -> Trace {
+    let mut trace = fate::trace(outcome, tables::trace::reason, |met| listeners.step(met));
     if let Fate::Forward(_) = trace.fate
         && let Some(End::Forward(to)) = outcome.endings.first().map(|ending| ending.end)
     {
