@@ -6,24 +6,12 @@ use portolan_testkit::{LongConnection, Stream, topology};
 
 use crate::lab;
 use crate::poll::until;
-use crate::world::{World, endpoint, service, socket};
+use crate::world::{World, endpoint, service, socket, weights};
 
 const WEB: &str = "10.96.0.10:80";
 const OLD: [&str; 3] = ["10.244.1.2", "10.244.2.2", "10.244.2.3"];
 const NEW: [&str; 3] = ["10.244.1.3", "10.244.1.4", "10.244.2.4"];
 const PER_SECOND: u32 = 40;
-
-/// One line of `ipvsadm -ln` for each destination: weight, active connections.
-fn weights(world: &World<'_>, address: &str) -> Vec<(u32, u32)> {
-    let listing = world.shown(&["ipvsadm", "-ln", "-t", WEB]);
-    let lines = listing.lines().filter(|line| line.contains(&format!("-> {address}:8080")));
-    lines
-        .map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            (words[3].parse().expect("a weight"), words[4].parse().expect("a count"))
-        })
-        .collect()
-}
 
 /// Each old endpoint is replaced by a new one, as in a rolling update, while connections are opened all the time.
 #[test]
@@ -43,7 +31,7 @@ fn a_rolling_replacement_fails_no_connection() {
         serving[place] = new;
         world.put(service("web", "10.96.0.10", Some(30_080)), &serving);
         world.sync();
-        let draining = weights(&world, OLD[place]);
+        let draining = weights(&world, WEB, OLD[place]);
         println!("{} leaves: weight and connections {draining:?}", OLD[place]);
         assert!(matches!(draining[..], [(0, 3..)]), "three of nine connections stay with {}", OLD[place]);
         until("new connections are made", || load.opened() > before + 20);
@@ -60,7 +48,7 @@ fn a_rolling_replacement_fails_no_connection() {
     kernel.set_limits(Vec::new(), Some(Duration::from_secs(3600)));
     let left = lab.host(topology::NODE).run(|| kernel.reap(Instant::now() + Duration::from_secs(3601))).unwrap();
     assert_eq!(left, 0);
-    assert!(OLD.iter().all(|address| weights(&world, address).is_empty()));
+    assert!(OLD.iter().all(|address| weights(&world, WEB, address).is_empty()));
     world.remove("web");
     world.sync();
 }
@@ -75,21 +63,21 @@ fn an_idle_endpoint_is_removed_at_once_and_a_draining_one_can_return() {
     world.sync();
     world.put(web(), &OLD[..2]);
     world.sync();
-    assert!(weights(&world, OLD[2]).is_empty(), "it is idle");
+    assert!(weights(&world, WEB, OLD[2]).is_empty(), "it is idle");
 
     let open: Vec<LongConnection> = (1..=2).map(|client| world.open_from(client, WEB)).collect();
     let used = open.iter().find(|it| endpoint(it.answer()).to_string() == OLD[0]).expect("each has one");
     world.put(web(), &OLD[1..]);
     world.sync();
-    assert_eq!(weights(&world, OLD[0]), [(0, 1)]);
+    assert_eq!(weights(&world, WEB, OLD[0]), [(0, 1)]);
     world.put(web(), &OLD);
     world.sync();
-    assert_eq!(weights(&world, OLD[0]), [(1, 1)]);
+    assert_eq!(weights(&world, WEB, OLD[0]), [(1, 1)]);
     assert_eq!(used.exchange(b"hello").unwrap(), b"hello");
     let node = lab.host(topology::NODE);
     let kernel = world.reconciler.kernel_mut();
     assert_eq!(node.run(|| kernel.reap(Instant::now() + Duration::from_secs(86_400))).unwrap(), 0);
-    assert_eq!(weights(&world, OLD[0]), [(1, 1)], "it has weight again");
+    assert_eq!(weights(&world, WEB, OLD[0]), [(1, 1)], "it has weight again");
     drop(open);
     world.remove("web");
     world.sync();

@@ -10,7 +10,7 @@ use portolan_testkit::{LongConnection, Stream, topology};
 
 use crate::lab;
 use crate::poll::until;
-use crate::world::{World, endpoint, service, socket};
+use crate::world::{World, endpoint, service, socket, weights};
 
 const ENDPOINTS: [&str; 3] = ["10.244.1.2", "10.244.2.2", "10.244.2.3"];
 const WEB: &str = "10.96.0.10:80";
@@ -50,6 +50,7 @@ fn fewest_first(world: &World<'_>) {
         let closed = open.remove(place);
         let left = by(&closed);
         drop(closed);
+        until("IPVS sees the end of the connection", || weights(world, WEB, &left.to_string()) == [(1, 0)]);
         let next = world.open_from(9, WEB);
         assert_eq!(by(&next), left, "the one with the fewest connections");
         open.insert(place, next);

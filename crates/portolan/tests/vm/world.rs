@@ -128,6 +128,18 @@ pub(crate) fn endpoint(answer: &Answer) -> IpAddr {
     answer.endpoint.ip()
 }
 
+/// Weight and active connections of an endpoint, as `ipvsadm -ln` lists it. Nothing if it is no destination of the server.
+pub(crate) fn weights(world: &World<'_>, server: &str, endpoint: &str) -> Vec<(u32, u32)> {
+    let listing = world.shown(&["ipvsadm", "-ln", "-t", server]);
+    let lines = listing.lines().filter(|line| line.contains(&format!("-> {endpoint}:8080")));
+    lines
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[3].parse().expect("a weight"), words[4].parse().expect("a count"))
+        })
+        .collect()
+}
+
 pub(crate) fn socket(text: &str) -> SocketAddr {
     text.parse().expect("an address with a port")
 }
