@@ -23,12 +23,12 @@ pub(super) fn regarding(scheduler: &str) -> &str {
     }
 }
 
-/// What the weights are multiplied with. Shares stay exactly the same: without a whole factor, or with a scheduler that
-/// makes a table of as many places, there is none.
+/// What the weights are multiplied with. Shares stay exactly the same: without a whole factor, or with other schedulers, of which
+/// some make a table of as many places, it is 1.
 pub(super) fn factor(scheduling: &Scheduling, endpoints: &[(Endpoint, u32)]) -> u32 {
     let highest = endpoints.iter().map(|(_, weight)| *weight).max().unwrap_or(1);
-    let has_table = !matches!(&*scheduling.scheduler, "wrr" | "wlc");
-    if has_table || !USUAL.is_multiple_of(highest) { 1 } else { USUAL / highest }
+    let is_proportional = matches!(&*scheduling.scheduler, "wrr" | "wlc");
+    if is_proportional && USUAL.is_multiple_of(highest) { USUAL / highest } else { 1 }
 }
 
 /// Each destination as often as its share demands, and no more.
