@@ -223,9 +223,10 @@ impl Branch {
         SocketAddr::new(self.packet.destination, self.packet.port)
     }
 
-    /// How much of it there is to copy.
-    pub(crate) fn weight(&self) -> usize {
-        1 + self.path.len() + self.notes.len() + self.doubts.len()
+    /// The bytes that a copy of it takes.
+    pub(crate) fn size(&self) -> usize {
+        let texts = self.notes.iter().chain(&self.doubts).map(|text| size_of::<String>() + text.len());
+        size_of::<Self>() + size_of_val(&*self.path) + texts.sum::<usize>()
     }
 
     /// Whether the other one is the same but for its share. If so, this one stands for both.

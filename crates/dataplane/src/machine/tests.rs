@@ -179,7 +179,7 @@ fn multiplying_draws(on_error: OnError) -> Table {
 
 /// A small budget, which takes less time here than that of an answer.
 fn run_within(steps: usize, table: Table) -> (bool, Outcome) {
-    let budget = Budget::new(steps, 50_000);
+    let budget = Budget::new(steps, 20_000_000);
     let rules = Ruleset { tables: vec![table] };
     let outcome = walk_within(&budget, &rules, &NoRules, &NodePlan::default(), &packet());
     (budget.is_exhausted(), outcome)
