@@ -9,7 +9,7 @@ use portolan_plan::{Plan, ServicePlan};
 use super::codec::encode;
 use super::endpoints::Proof;
 use super::former::{Adopted, add_adopted, former_clients, has_former_clients};
-use super::objects::{Chain, Key, Value};
+use super::objects::{Chain, Key, ObjectList, Value};
 use super::read::{Reading, read_table};
 use super::sets::SetName;
 use super::{Nftables, TABLE};
@@ -101,7 +101,7 @@ impl Observe<Nftables> for NftablesKernel {
             if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
                 self.reading.proof = Proof::Complete;
                 self.compared.set(self.generation);
-                return Ok(objects);
+                return Ok(Objects(objects.into_iter().collect()));
             }
             attempt += 1;
         }
@@ -159,19 +159,19 @@ impl Program<Nftables> for NftablesKernel {
 }
 
 impl NftablesKernel {
-    fn read_parts(&mut self) -> Result<Objects<Nftables>, Error> {
-        let mut objects = Objects::new();
+    fn read_parts(&mut self) -> Result<ObjectList, Error> {
+        let mut objects = ObjectList::new();
         self.replaced.clear();
         self.former.clear();
         self.reading.dumped.clear();
         for family in self.families.served() {
-            let mut of_family = Objects::new();
-            match read_table(&mut self.handle, family, &mut self.reading, &mut of_family)? {
-                true => {
-                    self.former.extend(has_former_clients(&of_family, family).then_some(family));
-                    objects.0.append(&mut of_family.0);
+            let before = objects.len();
+            match read_table(&mut self.handle, family, &mut self.reading, &mut objects)? {
+                true => self.former.extend(has_former_clients(&objects[before..]).then_some(family)),
+                false => {
+                    objects.truncate(before);
+                    self.replaced.push(family);
                 }
-                false => self.replaced.push(family),
             }
         }
         Ok(objects)

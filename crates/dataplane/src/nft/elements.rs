@@ -88,9 +88,12 @@ impl ElementKey {
 
     /// Reads a key of this set; what Portolan would not write is foreign.
     pub(super) fn decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Self {
-        let known = Self::try_decode(set, family, start, end);
-        let bytes = (start.to_vec(), end.map(<[u8]>::to_vec));
-        known.filter(|key| key.encode() == bytes).unwrap_or_else(|| Self::Foreign(Box::new(bytes)))
+        let is_as_written = |key: &Self| {
+            let (first, last) = key.encode();
+            (&first[..], last.as_deref()) == (start, end)
+        };
+        let known = Self::try_decode(set, family, start, end).filter(is_as_written);
+        known.unwrap_or_else(|| Self::Foreign(Box::new((start.to_vec(), end.map(<[u8]>::to_vec)))))
     }
 
     fn try_decode(set: SetName, family: Family, start: &[u8], end: Option<&[u8]>) -> Option<Self> {

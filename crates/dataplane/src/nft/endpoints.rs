@@ -12,14 +12,14 @@
 use portolan_kernel::nftables::{Found, Nftables as Handle};
 use portolan_model::Family;
 
+use super::TABLE;
 use super::codec::decode;
 use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
-use super::objects::{Key, Value, first_element};
+use super::objects::{Key, ObjectList, Value};
 use super::routes::LOCAL_OFFSET;
 use super::sets::SetName;
-use super::{Nftables, TABLE};
-use crate::{Error, Objects};
+use crate::Error;
 
 pub(super) fn is_of_endpoints(set: SetName) -> bool {
     matches!(set, SetName::Endpoints | SetName::NodePortEndpoints)
@@ -41,33 +41,34 @@ pub(super) fn read_endpoints(
     family: Family,
     set: SetName,
     proof: Proof,
-    objects: &mut Objects<Nftables>,
+    objects: &mut ObjectList,
 ) -> Result<bool, Error> {
     let frontends = if set == SetName::Endpoints { SetName::Services } else { SetName::NodePorts };
     let pools = pools(family, frontends, objects);
+    let before = objects.len();
     let mut keys = pools.iter().flat_map(slots).map(|key| key.encode().0);
     let found = handle.look_up(family, TABLE, set.name(), &mut keys, &mut |element| {
         let (key, value) = decode(set, family, element);
-        objects.0.insert(Key::Element(family, set, key), value);
+        objects.push((Key::Element(family, set, key), value));
     })?;
     let is_shown = found == Found::Exactly || (found == Found::AtLeast && proof == Proof::IfCounted);
     if !is_shown {
-        objects.0.retain(|key, _| !matches!(key, Key::Element(_, it, _) if *it == set));
+        objects.truncate(before);
     }
     Ok(is_shown)
 }
 
-/// The frontends, each with the sizes of its pools.
-fn pools(family: Family, frontends: SetName, objects: &Objects<Nftables>) -> Vec<(ElementKey, DispatchKey)> {
-    let of_set = objects.0.range(first_element(family, frontends)..).map_while(|(key, value)| match key {
-        Key::Element(it, set, key) if (*it, *set) == (family, frontends) => Some((key, value)),
-        _ => None,
-    });
-    let frontend = |(key, value): (&ElementKey, &Value)| match value {
-        Value::Frontend(frontend) => Some((key.clone(), frontend.dispatch_key)),
+/// The frontends, each with the sizes of its pools, in the order of the objects.
+fn pools(family: Family, frontends: SetName, objects: &[(Key, Value)]) -> Vec<(ElementKey, DispatchKey)> {
+    let frontend = |(key, value): &(Key, Value)| match (key, value) {
+        (Key::Element(it, set, key), Value::Frontend(frontend)) if (*it, *set) == (family, frontends) => {
+            Some((key.clone(), frontend.dispatch_key))
+        }
         _ => None,
     };
-    of_set.filter_map(frontend).collect()
+    let mut pools: Vec<_> = objects.iter().filter_map(frontend).collect();
+    pools.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    pools
 }
 
 /// The keys of all places in both pools of a frontend.

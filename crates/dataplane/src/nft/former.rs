@@ -13,7 +13,7 @@ use super::bytes::{Reader, octets};
 use super::codec::decode_endpoint;
 use super::objects::{Key, Value};
 use super::{Nftables, TABLE};
-use crate::{Change, Error, Objects};
+use crate::{Change, Error};
 
 /// The map from client, address, protocol and port to the endpoint.
 const FORMER_MAP: &str = "affinity";
@@ -21,8 +21,8 @@ const FORMER_MAP: &str = "affinity";
 /// Elements by their new maps.
 pub(super) type Adopted = BTreeMap<(Family, Arc<str>), Vec<TimedElement>>;
 
-pub(super) fn has_former_clients(objects: &Objects<Nftables>, family: Family) -> bool {
-    objects.0.contains_key(&Key::Set(family, FORMER_MAP.into()))
+pub(super) fn has_former_clients(objects: &[(Key, Value)]) -> bool {
+    objects.iter().any(|(key, _)| matches!(key, Key::Set(_, name) if **name == *FORMER_MAP))
 }
 
 /// Reads the clients of the former map, sorted by the maps that they belong to by this plan.

@@ -1,11 +1,11 @@
 //! The kernel objects of this mode: sets, chains with their rules, and elements.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_kernel::nftables::{ChainKind, Hook, HookPoint, SetSpec, Verdict};
-use portolan_model::{Family, Protocol};
+use portolan_model::Family;
 
 use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
@@ -28,11 +28,8 @@ impl Key {
     }
 }
 
-/// Not after any element of the set.
-pub(super) fn first_element(family: Family, set: SetName) -> Key {
-    let least = ElementKey::Frontend(Ipv4Addr::UNSPECIFIED.into(), 0, Protocol::Tcp);
-    Key::Element(family, set, least)
-}
+/// Objects as they are read, in any order. Sorted once at the end, they take less memory and time than sorted one by one.
+pub(super) type ObjectList = Vec<(Key, Value)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {

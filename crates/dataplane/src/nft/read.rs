@@ -6,14 +6,14 @@ use std::sync::Arc;
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::Family;
 
+use super::TABLE;
 use super::affinity::is_clients_map;
 use super::codec::decode;
 use super::endpoints::{Proof, is_of_endpoints, read_endpoints};
-use super::objects::{Chain, Key, Value};
+use super::objects::{Chain, Key, ObjectList, Value};
 use super::rules::Rule;
 use super::sets::{SetName, clients_spec, is_layout};
-use super::{Nftables, TABLE};
-use crate::{Error, Objects};
+use crate::Error;
 
 /// Sets that belong to one rule have such names; they come and go with the rule.
 const ANONYMOUS: &str = "__";
@@ -30,7 +30,7 @@ pub(super) fn read_table(
     handle: &mut Handle,
     family: Family,
     reading: &mut Reading,
-    objects: &mut Objects<Nftables>,
+    objects: &mut ObjectList,
 ) -> Result<bool, Error> {
     read_chains(handle, family, objects)?;
     let mut found = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn read_table(
             return Ok(false);
         }
         let spec = wanted.unwrap_or(spec);
-        objects.0.insert(Key::Set(family, name.into()), Value::Set(Arc::new(spec)));
+        objects.push((Key::Set(family, name.into()), Value::Set(Arc::new(spec))));
         found.extend(known.filter(|set| !set.is_counted()));
     }
     // The maps of frontends sort before those of endpoints, whose keys follow from them.
@@ -58,7 +58,7 @@ fn read_set(
     family: Family,
     set: SetName,
     reading: &mut Reading,
-    objects: &mut Objects<Nftables>,
+    objects: &mut ObjectList,
 ) -> Result<(), Error> {
     if is_of_endpoints(set) {
         if read_endpoints(handle, family, set, reading.proof, objects)? {
@@ -69,27 +69,22 @@ fn read_set(
     read_elements(handle, family, set, objects)
 }
 
-fn read_chains(handle: &mut Handle, family: Family, objects: &mut Objects<Nftables>) -> Result<(), Error> {
+fn read_chains(handle: &mut Handle, family: Family, objects: &mut ObjectList) -> Result<(), Error> {
     let mut rules: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
     for (chain, expressions) in handle.rules(family, TABLE)? {
         rules.entry(chain).or_default().push(Rule::read(expressions));
     }
     for (name, hook) in handle.chains(family, TABLE)? {
         let chain = Chain { hook, rules: rules.remove(&name).unwrap_or_default() };
-        objects.0.insert(Key::Chain(family, name.into()), Value::Chain(Arc::new(chain)));
+        objects.push((Key::Chain(family, name.into()), Value::Chain(Arc::new(chain))));
     }
     Ok(())
 }
 
-fn read_elements(
-    handle: &mut Handle,
-    family: Family,
-    set: SetName,
-    objects: &mut Objects<Nftables>,
-) -> Result<(), Error> {
+fn read_elements(handle: &mut Handle, family: Family, set: SetName, objects: &mut ObjectList) -> Result<(), Error> {
     handle.elements(family, TABLE, set.name(), &mut |element| {
         let (key, value) = decode(set, family, element);
-        objects.0.insert(Key::Element(family, set, key), value);
+        objects.push((Key::Element(family, set, key), value));
     })?;
     Ok(())
 }
