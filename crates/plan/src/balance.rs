@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use portolan_model::{Algorithm, Balancing, HashOf, client_slot};
 
-use crate::config::Limits;
+use crate::config::{Lacks, Limits};
 use crate::endpoint::Endpoint;
 use crate::{maglev, weights};
 
@@ -80,7 +80,7 @@ fn weights_vary(balancing: &Balancing) -> bool {
     balancing.slow_start.is_some_and(|time| !time.is_zero()) || balancing.quarantine == Some(true)
 }
 
-fn nearest(asked: Algorithm, lacks: &[Algorithm]) -> Algorithm {
+fn nearest(asked: Algorithm, lacks: Lacks) -> Algorithm {
     use Algorithm::{LeastConnections, Maglev, Random, RoundRobin, SourceHash};
     let by_nearness: &[Algorithm] = match asked {
         Random => &[Random, RoundRobin],
@@ -89,14 +89,14 @@ fn nearest(asked: Algorithm, lacks: &[Algorithm]) -> Algorithm {
         Maglev => &[Maglev, SourceHash, Random, RoundRobin],
         LeastConnections => &[LeastConnections, Random, RoundRobin],
     };
-    by_nearness.iter().copied().find(|algorithm| !lacks.contains(algorithm)).unwrap_or(Random)
+    by_nearness.iter().copied().find(|algorithm| !lacks.contains(*algorithm)).unwrap_or(Random)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn balance(asked: Option<Algorithm>, default: Option<Algorithm>, lacks: &'static [Algorithm]) -> Balance {
+    fn balance(asked: Option<Algorithm>, default: Option<Algorithm>, lacks: Lacks) -> Balance {
         let of = |algorithm| Balancing { algorithm, ..Balancing::default() };
         Balance::decide(asked.map(|it| of(Some(it))).as_ref(), &of(default), Limits { lacks, ..Limits::default() })
     }
@@ -104,17 +104,24 @@ mod tests {
     #[test]
     fn a_service_has_precedence_over_the_default() {
         let (maglev, turns) = (Some(Algorithm::Maglev), Some(Algorithm::RoundRobin));
-        assert_eq!(balance(None, None, &[]).algorithm, None);
-        assert_eq!(balance(None, turns, &[]).algorithm, turns);
-        assert_eq!((balance(maglev, turns, &[]).algorithm, balance(maglev, turns, &[]).lacking), (maglev, None));
+        let none = Lacks::default();
+        assert_eq!(balance(None, turns, none).algorithm, turns);
+        assert_eq!((balance(maglev, turns, none).algorithm, balance(maglev, turns, none).lacking), (maglev, None));
+    }
+
+    /// The kernel is not asked in vain.
+    #[test]
+    fn what_the_mode_lacks_matters_only_if_an_algorithm_is_asked_for() {
+        let unasked = Lacks(|| unreachable!("no algorithm is asked for"));
+        assert_eq!(balance(None, None, unasked).algorithm, None);
     }
 
     #[test]
     fn an_algorithm_that_the_mode_lacks_is_replaced_with_the_nearest() {
-        let lacks: &'static [Algorithm] = &[Algorithm::Maglev, Algorithm::SourceHash];
+        let lacks = Lacks(|| &[Algorithm::Maglev, Algorithm::SourceHash]);
         let balance = balance(Some(Algorithm::Maglev), None, lacks);
         assert_eq!((balance.algorithm, balance.lacking), (Some(Algorithm::Random), Some(Algorithm::Maglev)));
-        assert_eq!(nearest(Algorithm::Maglev, &[Algorithm::Maglev]), Algorithm::SourceHash);
-        assert_eq!(nearest(Algorithm::Random, &[Algorithm::Random]), Algorithm::RoundRobin);
+        assert_eq!(nearest(Algorithm::Maglev, Lacks(|| &[Algorithm::Maglev])), Algorithm::SourceHash);
+        assert_eq!(nearest(Algorithm::Random, Lacks(|| &[Algorithm::Random])), Algorithm::RoundRobin);
     }
 }

@@ -1,5 +1,6 @@
 //! The traffic settings of the operator.
 
+use std::fmt;
 use std::sync::Arc;
 
 use portolan_model::{Algorithm, Balancing, IpNet};
@@ -37,9 +38,39 @@ pub struct Limits {
     pub only_node_at_connect: bool,
     /// Each frontend is a load balancer of a virtual switch.
     pub load_balancers: Option<LoadBalancers>,
-    /// Algorithms that the mode does not have.
-    pub lacks: &'static [Algorithm],
+    pub lacks: Lacks,
 }
+
+/// Algorithms that the mode does not have. A function, because the kernel may have to be asked, which takes longer than the start
+/// of a small node: it is called when a Service asks for an algorithm.
+#[derive(Clone, Copy)]
+pub struct Lacks(pub fn() -> &'static [Algorithm]);
+
+impl Lacks {
+    pub fn contains(self, algorithm: Algorithm) -> bool {
+        (self.0)().contains(&algorithm)
+    }
+}
+
+impl Default for Lacks {
+    fn default() -> Self {
+        Self(|| &[])
+    }
+}
+
+impl fmt::Debug for Lacks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)().fmt(formatter)
+    }
+}
+
+impl PartialEq for Lacks {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0)() == (other.0)()
+    }
+}
+
+impl Eq for Lacks {}
 
 /// A load balancer of a virtual switch has one pool, whatever the origin of a packet, with one target port and the same share for
 /// each endpoint. It refuses nothing: a frontend without usable endpoints has no load balancer, and its packets pass. Node ports

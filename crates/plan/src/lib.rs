@@ -30,7 +30,7 @@ mod weights;
 pub use balance::{Balance, Selection};
 pub use claims::{Claim, Claims};
 pub use clients::invalidates_affinity;
-pub use config::{AddressSelector, DetectLocal, Limits, LoadBalancers, PlanConfig};
+pub use config::{AddressSelector, DetectLocal, Lacks, Limits, LoadBalancers, PlanConfig};
 pub use connect::AtConnect;
 pub use endpoint::Endpoint;
 pub use health::HealthCheck;

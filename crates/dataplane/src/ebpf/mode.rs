@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_plan::{Limits, Plan};
+use portolan_plan::{Lacks, Limits, Plan};
 
 use super::counts::{self, Counters};
 use super::hook_place::HookPlace;
@@ -53,7 +53,7 @@ impl Mode for EbpfMode {
 
     fn limits_with(&self, settings: &ModeSettings) -> Limits {
         let only_node_at_connect = settings.options.boolean(HOST_ONLY);
-        Limits { only_node_at_connect, lacks: nft::requirements::lacks(), ..self.limits() }
+        Limits { only_node_at_connect, lacks: Lacks(nft::requirements::lacks), ..self.limits() }
     }
 
     fn flags(&self) -> &'static [ModeFlag] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use portolan_kernel::accounting::Accounting;
 use portolan_model::{Algorithm, Family};
-use portolan_plan::{Limits, Plan};
+use portolan_plan::{Lacks, Limits, Plan};
 
 use super::counts::Counters;
 use super::{COUNTERS, Iptables, IptablesKernel, NAME, chains, listing};
@@ -37,7 +37,7 @@ impl Mode for IptablesMode {
     }
 
     fn limits(&self) -> Limits {
-        Limits { lacks: &[Algorithm::SourceHash, Algorithm::Maglev], ..Limits::default() }
+        Limits { lacks: Lacks(|| &[Algorithm::SourceHash, Algorithm::Maglev]), ..Limits::default() }
     }
 
     /// The cost of a write grows with the number of rules: the kernel validates all chains.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use portolan_kernel::ipvs::{Ipvs as Balancer, Timeouts};
 use portolan_model::{Algorithm, IpNet};
-use portolan_plan::{Limits, Plan};
+use portolan_plan::{Lacks, Limits, Plan};
 
 use super::counts::Counters;
 use super::leftovers::VirtualServers;
@@ -56,7 +56,7 @@ impl Mode for IpvsMode {
     }
 
     fn limits(&self) -> Limits {
-        Limits { virtual_servers: true, lacks: &[Algorithm::Random], ..Limits::default() }
+        Limits { virtual_servers: true, lacks: Lacks(|| &[Algorithm::Random]), ..Limits::default() }
     }
 
     fn flags(&self) -> &'static [ModeFlag] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use portolan_hns::{Habits, Hns, Version, connect};
 use portolan_model::Algorithm;
-use portolan_plan::{Limits, Plan};
+use portolan_plan::{Lacks, Limits, Plan};
 
 use super::abilities::Abilities;
 use super::failures::Failures;
@@ -52,7 +52,7 @@ impl Mode for KernelspaceMode {
     }
 
     fn limits_with(&self, settings: &ModeSettings) -> Limits {
-        Settings::read(settings).limits(Limits { lacks: LACKS, ..Limits::default() })
+        Settings::read(settings).limits(Limits { lacks: Lacks(|| LACKS), ..Limits::default() })
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {

@@ -1,5 +1,7 @@
 //! What this mode needs of the kernel, and a trial of whether the kernel accepts its rules.
 
+use std::sync::LazyLock;
+
 use portolan_kernel::nftables::{Batch, ChainKind, Hook, HookPoint, Nftables as Handle};
 use portolan_model::{Algorithm, Family, HashOf};
 use portolan_plan::{NodePlan, Pool, Selection};
@@ -37,12 +39,15 @@ pub(crate) fn refused() -> Option<String> {
     error.is_unsupported_or_invalid().then(|| format!("a trial of the rules failed: {error}"))
 }
 
-/// Algorithms that this kernel has no expression for. Where the trial is not permitted, that shows later.
+/// Algorithms that this kernel has no expression for, tried once. Where the trial is not permitted, that shows later.
 pub(crate) fn lacks() -> &'static [Algorithm] {
-    let error = Handle::open().ok().and_then(|mut handle| handle.check(trial_of_hash()).err());
-    match error.is_some_and(|error| error.is_unsupported_or_invalid()) {
-        true => &[Algorithm::SourceHash, Algorithm::Maglev],
-        false => &[],
+    static HAS_HASH: LazyLock<bool> = LazyLock::new(|| {
+        let error = Handle::open().ok().and_then(|mut handle| handle.check(trial_of_hash()).err());
+        !error.is_some_and(|error| error.is_unsupported_or_invalid())
+    });
+    match *HAS_HASH {
+        true => &[],
+        false => &[Algorithm::SourceHash, Algorithm::Maglev],
     }
 }
 

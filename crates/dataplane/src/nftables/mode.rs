@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_plan::{Limits, Plan};
+use portolan_plan::{Lacks, Limits, Plan};
 
 use super::NAME;
 use super::leftovers::ProxyTable;
@@ -37,7 +37,7 @@ impl Mode for NftablesMode {
     }
 
     fn limits_with(&self, _: &ModeSettings) -> Limits {
-        Limits { lacks: requirements::lacks(), ..self.limits() }
+        Limits { lacks: Lacks(requirements::lacks), ..self.limits() }
     }
 
     fn describe(&self, settings: &ModeSettings) -> String {

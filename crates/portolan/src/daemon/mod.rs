@@ -82,12 +82,12 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     daemon.setup = setup;
     daemon.open_names();
     tracing::info!("Using {} Proxier.", daemon.settings.traffic.mode.name());
-    log_kernel(daemon.settings.traffic.mode);
     daemon.work(&receiver);
     Ok(SUCCESS)
 }
 
-/// What the kernel lacks for the mode.
+/// What the kernel lacks for the mode. A trial of its features waits until no CPU uses what it has removed again, so that it
+/// comes after the first sync.
 fn log_kernel(mode: &dyn Mode) {
     match requirements::assess(mode.name(), mode.features(), mode.missing()) {
         Assessment { text, is_warning: true } => tracing::warn!("{text}"),
@@ -113,6 +113,7 @@ struct Daemon {
     schedule: Schedule,
     start: Instant,
     is_ready: bool,
+    is_kernel_logged: bool,
     setup: Outcome,
     /// The watch on foreign changes; `None` until it is started for the active mode.
     watch: Option<WatchToken>,
@@ -148,6 +149,9 @@ impl Daemon {
                 self.start_watch();
                 // Memory that only the start needs is free by now.
                 portolan_kernel::release_unused_memory();
+            }
+            if !std::mem::replace(&mut self.is_kernel_logged, true) {
+                log_kernel(self.settings.traffic.mode);
             }
             due = self.wait(events);
         }

@@ -83,6 +83,7 @@ impl Daemon {
             schedule: Schedule::new(Instant::now()),
             start,
             is_ready: false,
+            is_kernel_logged: false,
             setup: Outcome::Done,
             watch: None,
             is_watch_started: false,

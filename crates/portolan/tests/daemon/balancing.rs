@@ -66,7 +66,7 @@ fn connections_are_shared_by_weight_in_every_mode() {
 /// `--nocapture` prints how many.
 #[test]
 fn few_clients_move_when_an_endpoint_leaves_a_maglev_table() {
-    let has_maglev = |mode: &&&dyn Mode| !mode.limits().lacks.contains(&Algorithm::Maglev);
+    let has_maglev = |mode: &&&dyn Mode| !mode.limits().lacks.contains(Algorithm::Maglev);
     for mode in modes::ALL.iter().filter(has_maglev).filter(|mode| mode.missing().is_none()) {
         check_that_few_clients_move(*mode);
     }
