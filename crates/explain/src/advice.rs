@@ -66,7 +66,7 @@ fn unready(plan: &Plan, key: &PortKey) -> Vec<String> {
 }
 
 fn described(service: &ServiceName, endpoint: &SliceEndpoint) -> String {
-    let node = endpoint.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
+    let node = endpoint.node().map_or(String::new(), |node| format!(" on {node}"));
     match &endpoint.pod {
         Some(pod) => format!("pod {}/{pod} ({}{node})", service.namespace, endpoint.address),
         None => format!("endpoint {}{node}", endpoint.address),
@@ -90,7 +90,7 @@ fn elsewhere(plan: &Plan, key: &PortKey) -> Vec<String> {
     let mut nodes = BTreeMap::<&str, usize>::new();
     let of_port = slices(plan, key).filter(|slice| has_port(slice, key));
     for endpoint in of_port.flat_map(|slice| &slice.endpoints).filter(|it| it.conditions.ready) {
-        *nodes.entry(endpoint.node.as_deref().unwrap_or("an unknown node")).or_default() += 1;
+        *nodes.entry(endpoint.node().map(|node| &**node).unwrap_or("an unknown node")).or_default() += 1;
     }
     let list: Vec<String> = nodes.iter().map(|(node, count)| format!("{node} ({count})")).collect();
     let here = &plan.facts().node.name;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Algorithm, Balancing, Conditions, Family, HashOf, Hints, IpNet, Node, Protocol, Service, ServiceKind, ServiceName,
-    ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
+    Algorithm, Balancing, Conditions, Extras, Family, HashOf, Hints, IpNet, Node, Place, Protocol, Service,
+    ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, Packet, PlanConfig};
 
@@ -169,14 +169,16 @@ fn endpoint(dice: &mut Dice<'_>, family: Family) -> SliceEndpoint {
     let zone = |number: u8| -> Arc<str> { format!("zone-{number}").into() };
     let hints = dice.pick(&[None, None, Some(0), Some(1)]).map(|it| {
         let nodes: Box<[Arc<str>]> = if dice.one_in(4) { [NODE.into()].into() } else { [].into() };
-        Box::new(Hints { zones: [zone(it)].into(), nodes })
+        Hints { zones: [zone(it)].into(), nodes }
     });
     let on = if number < 4 { NODE } else { "node-b" };
     let node = (!dice.one_in(6)).then(|| on.into());
     // An endpoint may be the node itself, as for a pod on the host's network.
     let address = if dice.one_in(12) { own_address(family, 0) } else { pod(family, number) };
     let weight = Weight::new(dice.pick(&[100, 100, 100, 0, 50, 300, 1000])).unwrap_or_default();
-    SliceEndpoint { address, conditions, node, hints, hostname: None, pod: None, zone: None, weight }
+    let extras = Extras { hints: hints.unwrap_or_default(), hostname: None }.boxed();
+    let place = Place { node, zone: None }.known().map(Arc::new);
+    SliceEndpoint { address, conditions, weight, place, pod: None, extras }
 }
 
 pub(crate) fn snapshot(dice: &mut Dice<'_>) -> Snapshot {

@@ -93,7 +93,7 @@ fn pods(facts: &Snapshot) -> impl Iterator<Item = Candidate> {
         let endpoints = slices.0.iter().flat_map(|slice| &slice.endpoints);
         endpoints.filter_map(move |endpoint| {
             let name = format!("{}/{}", service.namespace, endpoint.pod.as_ref()?);
-            let node = endpoint.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
+            let node = endpoint.node().map_or(String::new(), |node| format!(" on {node}"));
             Some(Candidate::new("pod", &name, format!("{}{node}", endpoint.address)))
         })
     })

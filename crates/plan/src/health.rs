@@ -51,9 +51,7 @@ fn local_addresses(service: &Service, family: Family, slices: &Slices, node: &No
 mod tests {
     use std::sync::Arc;
 
-    use portolan_model::{
-        Conditions, Node, Protocol, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Weight,
-    };
+    use portolan_model::{Conditions, Node, Protocol, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort};
 
     use super::*;
     use crate::{Plan, PlanConfig, plan};
@@ -81,16 +79,8 @@ mod tests {
 
     fn endpoint(address: &str, conditions: Conditions, node: Option<&str>) -> SliceEndpoint {
         let address = address.parse().unwrap();
-        SliceEndpoint {
-            address,
-            conditions,
-            node: node.map(Arc::from),
-            hints: None,
-            hostname: None,
-            pod: None,
-            zone: None,
-            weight: Weight::default(),
-        }
+        let ready = node.map_or_else(|| SliceEndpoint::new(address), |node| SliceEndpoint::on(node, address));
+        SliceEndpoint { conditions, ..ready }
     }
 
     fn slice(family: Family, endpoints: Vec<SliceEndpoint>) -> Arc<Slice> {

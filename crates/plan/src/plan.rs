@@ -181,22 +181,13 @@ fn all_services(previous: &Plan, snapshot: &Snapshot) -> BTreeSet<ServiceName> {
 
 #[cfg(test)]
 mod tests {
-    use portolan_model::{Conditions, Protocol, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Weight};
+    use portolan_model::{Protocol, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices};
 
     use super::*;
 
     fn snapshot(endpoints: u32) -> Snapshot {
         let name = ServiceName::new("default", "web");
-        let endpoint = |number: u32| SliceEndpoint {
-            address: std::net::Ipv4Addr::from(0x0a00_0000 + number).into(),
-            conditions: Conditions::READY,
-            node: None,
-            hints: None,
-            hostname: None,
-            pod: None,
-            zone: None,
-            weight: Weight::default(),
-        };
+        let endpoint = |number: u32| SliceEndpoint::new(std::net::Ipv4Addr::from(0x0a00_0000 + number).into());
         let service = Service {
             cluster_ips: ["10.96.0.1".parse().unwrap()].into(),
             ports: [ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None }].into(),

@@ -167,7 +167,7 @@ pub(crate) fn local_ready_addresses(
 }
 
 fn is_local(endpoint: &SliceEndpoint, node: &NodePlan) -> bool {
-    endpoint.node.as_ref() == Some(&node.name)
+    endpoint.node() == Some(&node.name)
 }
 
 fn is_usable(endpoint: &SliceEndpoint) -> bool {
@@ -191,7 +191,7 @@ fn planned((address, port): &(IpAddr, u16), endpoint: &SliceEndpoint, node: &Nod
     // A virtual switch has a port for each pod of this node, and must not get another one for the same address.
     let may_be_here = match node.limits.load_balancers {
         Some(_) => is_local(endpoint, node),
-        None => endpoint.node.as_ref().is_none_or(|name| *name == node.name),
+        None => endpoint.node().is_none_or(|name| *name == node.name),
     };
     Endpoint { address: *address, port: *port, may_be_here }
 }
@@ -203,7 +203,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    use portolan_model::{Conditions, Protocol, Slice, SlicePort, Weight};
+    use portolan_model::{Conditions, Protocol, Slice, SlicePort};
 
     use super::*;
 
@@ -213,14 +213,8 @@ mod tests {
     /// Every other endpoint drains.
     fn slice(numbers: Range<u32>) -> Slice {
         let endpoint = |number: u32| SliceEndpoint {
-            address: Ipv4Addr::from(0x0a00_0000 + number).into(),
             conditions: if number.is_multiple_of(2) { Conditions::READY } else { Conditions::DRAINING },
-            node: None,
-            hints: None,
-            hostname: None,
-            pod: None,
-            zone: None,
-            weight: Weight::default(),
+            ..SliceEndpoint::new(Ipv4Addr::from(0x0a00_0000 + number).into())
         };
         let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
         let endpoints = numbers.map(endpoint).collect();

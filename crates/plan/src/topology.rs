@@ -31,7 +31,7 @@ impl Topology {
             Self::SameZone => !hints.zones.is_empty(),
             Self::Anywhere => true,
         };
-        endpoint.hints.as_deref().is_some_and(hinted)
+        endpoint.hints().is_some_and(hinted)
     }
 
     pub(crate) fn allows(self, endpoint: &SliceEndpoint, node: &NodePlan) -> bool {
@@ -40,6 +40,6 @@ impl Topology {
             Self::SameZone => node.zone.as_ref().is_some_and(|zone| !zone.is_empty() && hints.zones.contains(zone)),
             Self::Anywhere => true,
         };
-        self == Self::Anywhere || endpoint.hints.as_deref().is_some_and(names_us)
+        self == Self::Anywhere || endpoint.hints().is_some_and(names_us)
     }
 }

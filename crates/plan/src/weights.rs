@@ -15,7 +15,7 @@ const MOST_SLOTS: u64 = 16_384;
 /// The weight of an endpoint, multiplied by those of its node and zone.
 pub(crate) fn weight(endpoint: &SliceEndpoint, places: Option<&PlaceWeights>) -> u64 {
     let own = u64::from(endpoint.weight.number());
-    places.map_or(own, |it| own * of_place(&it.nodes, &endpoint.node) * of_place(&it.zones, &endpoint.zone))
+    places.map_or(own, |it| own * of_place(&it.nodes, endpoint.node()) * of_place(&it.zones, endpoint.zone()))
 }
 
 /// What is left of a weight. The result is in another measure, so that all weights of a Service go through this or none.
@@ -25,8 +25,8 @@ pub(crate) fn reduced(weight: u64, observation: Observation) -> u64 {
     if weight > 0 { reduced.max(1) } else { 0 }
 }
 
-fn of_place(known: &[(Arc<str>, Weight)], place: &Option<Arc<str>>) -> u64 {
-    let found = place.as_ref().and_then(|place| known.iter().find(|(name, _)| name == place));
+fn of_place(known: &[(Arc<str>, Weight)], place: Option<&Arc<str>>) -> u64 {
+    let found = place.and_then(|place| known.iter().find(|(name, _)| name == place));
     u64::from(found.map(|(_, weight)| *weight).unwrap_or_default().number())
 }
 

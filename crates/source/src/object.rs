@@ -159,7 +159,7 @@ pub(crate) struct SubsetAddress {
     pub(crate) ready: bool,
     pub(crate) node: Option<Arc<str>>,
     pub(crate) hostname: Option<Box<str>>,
-    pub(crate) pod: Option<Arc<str>>,
+    pub(crate) pod: Option<Box<str>>,
 }
 
 #[derive(Debug)]

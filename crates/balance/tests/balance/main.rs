@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use portolan_balance::{Balancer, Seen, Sighting, Stage, Verdict};
 use portolan_model::{
-    Algorithm, Balancing, Conditions, Family, Observation, Protocol, Service, ServiceName, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, Weight,
+    Algorithm, Balancing, Family, Observation, Protocol, Service, ServiceName, Slice, SliceEndpoint, SlicePort, Slices,
+    Snapshot,
 };
 
 const INSIDE: [u8; 4] = [10, 244, 1, 9];
@@ -30,16 +30,7 @@ fn seconds(count: u64) -> Duration {
 
 /// A Service with these endpoints.
 fn facts(balancing: Balancing, endpoints: &[u8]) -> Snapshot {
-    let endpoint = |number: &u8| SliceEndpoint {
-        address: address(*number),
-        conditions: Conditions::READY,
-        node: None,
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: Weight::default(),
-    };
+    let endpoint = |number: &u8| SliceEndpoint::new(address(*number));
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();
     let slice = Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints };

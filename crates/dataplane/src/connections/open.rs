@@ -248,7 +248,7 @@ mod tests {
     use std::sync::Arc;
 
     use portolan_kernel::conntrack::Flow;
-    use portolan_model::{Conditions, Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, Weight};
+    use portolan_model::{Service, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot};
     use portolan_plan::{Limits, PlanConfig, plan};
 
     use super::*;
@@ -262,16 +262,7 @@ mod tests {
             ports: [ServicePort { name: "".into(), protocol: Protocol::Tcp, port: 80, node_port: None }].into(),
             ..Service::empty(ServiceName::new("default", "web"))
         };
-        let endpoint = SliceEndpoint {
-            address: "10.244.1.2".parse().unwrap(),
-            conditions: Conditions::READY,
-            node: None,
-            hints: None,
-            hostname: None,
-            pod: None,
-            zone: None,
-            weight: Weight::default(),
-        };
+        let endpoint = SliceEndpoint::new("10.244.1.2".parse().unwrap());
         let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
         let endpoints = [endpoint].into();
         let slice = Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints };

@@ -10,8 +10,8 @@ use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Reconciler, SyncReport, Trust};
 use portolan_kernel::nftables::Nftables as Handle;
 use portolan_model::{
-    Conditions, Family, Node as NodeFacts, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice,
-    SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy,
+    Family, Node as NodeFacts, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
+    SlicePort, Slices, Snapshot, TrafficPolicy,
 };
 use portolan_plan::{Plan, PlanConfig, plan};
 use portolan_testkit::{Lab, Outcome, Protocol as WireProtocol, Source, topology};
@@ -93,16 +93,8 @@ fn sticky(name: &str, last: u8, seconds: u32) -> Service {
 }
 
 fn slices(endpoints: &[&str]) -> Slices {
-    let endpoint = |it: &&str| SliceEndpoint {
-        address: it.parse().unwrap(),
-        conditions: Conditions::READY,
-        node: Some(if LOCAL.contains(it) { "node-a" } else { "node-b" }.into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    };
+    let endpoint =
+        |it: &&str| SliceEndpoint::on(if LOCAL.contains(it) { "node-a" } else { "node-b" }, it.parse().unwrap());
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();
     Slices(

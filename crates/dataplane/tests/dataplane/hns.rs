@@ -9,8 +9,7 @@ use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::{ModeSettings, Trust, kernelspace};
 use portolan_hns::{Guid, Habits, Hns, LoadBalancer, MemoryHns, Network, Operation, Version};
 use portolan_model::{
-    Conditions, Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort,
-    Slices, Snapshot, Weight,
+    Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot,
 };
 use portolan_plan::{Plan, PlanConfig, plan};
 
@@ -104,16 +103,7 @@ pub(crate) fn put_service(snapshot: &mut Snapshot, number: u16, endpoints: [IpAd
         ports: [port].into(),
         ..Service::empty(name.clone())
     };
-    let endpoint = |address| SliceEndpoint {
-        address,
-        conditions: Conditions::READY,
-        node: Some("elsewhere".into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: Weight::default(),
-    };
+    let endpoint = |address| SliceEndpoint::on("elsewhere", address);
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = endpoints.map(endpoint).into();
     let slice = Slice { name: "one".into(), family: Family::V4, is_for_names_only: false, ports, endpoints };

@@ -8,8 +8,8 @@ use portolan_dataplane::mode::{Mode, Synchronize};
 use portolan_dataplane::{ModeSettings, OptionValue, Options, Trust, kernelspace};
 use portolan_hns::{Habits, Network, NetworkPolicy};
 use portolan_model::{
-    Conditions, Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort,
-    Slices, Snapshot, TrafficPolicy, Weight,
+    Family, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
+    Snapshot, TrafficPolicy,
 };
 use portolan_plan::{Plan, PlanConfig, plan};
 
@@ -41,16 +41,7 @@ fn service() -> Service {
 }
 
 fn planned(service: Service, settings: &ModeSettings) -> Plan {
-    let endpoint = |text: &str, node: &str| SliceEndpoint {
-        address: address(text),
-        conditions: Conditions::READY,
-        node: Some(node.into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: Weight::default(),
-    };
+    let endpoint = |text: &str, node: &str| SliceEndpoint::on(node, address(text));
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = [endpoint("10.244.0.2", "node-0"), endpoint("10.244.2.2", "elsewhere")].into();
     let slice = Slice { name: "web".into(), family: Family::V4, is_for_names_only: false, ports, endpoints };

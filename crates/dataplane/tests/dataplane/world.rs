@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use portolan_model::{
-    Algorithm, Balancing, Conditions, Family, HashOf, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort,
-    Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy,
+    Algorithm, Balancing, Family, HashOf, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice,
+    SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy,
 };
 use portolan_plan::{DetectLocal, PlanConfig};
 
@@ -17,16 +17,8 @@ pub(crate) fn service(name: &str, cluster_ips: &[&str]) -> Service {
 }
 
 pub(crate) fn slices(name: &str, family: Family, addresses: &[(&str, &str)]) -> Slices {
-    let endpoints = addresses.iter().map(|(address, node)| SliceEndpoint {
-        address: address.parse().expect("an address"),
-        conditions: Conditions::READY,
-        node: Some((*node).into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    });
+    let endpoints =
+        addresses.iter().map(|(address, node)| SliceEndpoint::on(node, address.parse().expect("an address")));
     let port = |protocol| SlicePort { name: "".into(), protocol, port: 8080 };
     let ports = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].map(port).into();
     Slices(

@@ -23,7 +23,7 @@ pub fn from_dashed(label: &str) -> Option<IpAddr> {
 
 /// The label of an endpoint.
 pub(crate) fn label(endpoint: &SliceEndpoint) -> String {
-    match &endpoint.hostname {
+    match endpoint.hostname() {
         Some(hostname) => hostname.to_string(),
         None => dashed(endpoint.address),
     }

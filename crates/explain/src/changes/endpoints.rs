@@ -81,7 +81,7 @@ fn state(old: &SliceEndpoint, new: &SliceEndpoint) -> &'static str {
         () if !is.ready && was.ready => "is not ready",
         () if !is.serving && was.serving => "does not serve any more",
         () if old.weight != new.weight => "has another weight",
-        () if old.hints != new.hints => "has other hints",
+        () if old.hints() != new.hints() => "has other hints",
         () => "changed",
     }
 }

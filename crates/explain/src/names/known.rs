@@ -102,25 +102,26 @@ impl<'a> Known<'a> {
 
     fn pods(&self, term: &Name) -> Vec<Found> {
         let is_meant = |namespace: &str, name: &str| means(term, namespace, name);
-        let mut pods = BTreeMap::<(&Arc<str>, &Arc<str>), (BTreeSet<IpAddr>, bool)>::new();
+        let mut pods = BTreeMap::<(&Arc<str>, &str), (BTreeSet<IpAddr>, bool)>::new();
         for (service, endpoint, pod) in self.named_endpoints() {
             if is_meant(&service.namespace, pod) {
                 let (addresses, is_here) = pods.entry((&service.namespace, pod)).or_default();
                 addresses.insert(endpoint.address);
-                *is_here |= endpoint.node.as_ref() == Some(&self.facts.node.name);
+                *is_here |= endpoint.node() == Some(&self.facts.node.name);
             }
         }
         for ((namespace, name), addresses) in &self.facts.pods_by_name {
             if is_meant(namespace, name) {
-                pods.entry((namespace, name)).or_default().0.extend(addresses.iter().copied());
+                pods.entry((namespace, &**name)).or_default().0.extend(addresses.iter().copied());
             }
         }
-        let found = |((namespace, name), (addresses, is_here)): (_, (BTreeSet<IpAddr>, bool))| {
-            let (namespace, name): (&Arc<str>, &Arc<str>) = (namespace, name);
-            let addresses = addresses.into_iter().collect();
-            Found::Pod { namespace: namespace.clone(), name: name.clone(), addresses, is_here }
-        };
-        pods.into_iter().map(found).collect()
+        let pods = pods.into_iter().map(|((namespace, name), (addresses, is_here))| Found::Pod {
+            namespace: namespace.clone(),
+            name: name.into(),
+            addresses: addresses.into_iter().collect(),
+            is_here,
+        });
+        pods.collect()
     }
 
     /// This Node, those of manifests, those that endpoints run on, and those that only an API server knows.
@@ -144,7 +145,7 @@ impl<'a> Known<'a> {
     }
 
     fn node_names(&self) -> BTreeSet<&'a str> {
-        let of_endpoints = self.all_endpoints().filter_map(|(_, endpoint)| endpoint.node.as_deref());
+        let of_endpoints = self.all_endpoints().filter_map(|(_, endpoint)| endpoint.node().map(|node| &**node));
         let own = Some(&*self.facts.node.name).filter(|name| !name.is_empty());
         of_endpoints.chain(self.facts.nodes.keys().map(|name| &**name)).chain(own).collect()
     }
@@ -162,7 +163,7 @@ impl<'a> Known<'a> {
                 let service = ServiceName::new(namespace, name);
                 let slices = self.facts.slices.get(&service).into_iter().flat_map(|slices| &slices.0);
                 let endpoints = slices.flat_map(|slice| &slice.endpoints);
-                let meant = endpoints.filter(|it| it.hostname.as_deref() == Some(hostname)).map(|it| it.address);
+                let meant = endpoints.filter(|it| it.hostname() == Some(hostname)).map(|it| it.address);
                 let addresses: Vec<IpAddr> = meant.collect::<BTreeSet<_>>().into_iter().collect();
                 let found = Found::Endpoint { label: term.name.clone(), addresses: addresses.clone() };
                 if addresses.is_empty() { Vec::new() } else { vec![found] }
@@ -197,8 +198,8 @@ impl<'a> Known<'a> {
         slices.flat_map(|(name, slice)| slice.endpoints.iter().map(move |endpoint| (name, endpoint)))
     }
 
-    fn named_endpoints(&self) -> impl Iterator<Item = (&'a ServiceName, &'a SliceEndpoint, &'a Arc<str>)> + use<'a> {
-        self.all_endpoints().filter_map(|(name, endpoint)| Some((name, endpoint, endpoint.pod.as_ref()?)))
+    fn named_endpoints(&self) -> impl Iterator<Item = (&'a ServiceName, &'a SliceEndpoint, &'a str)> + use<'a> {
+        self.all_endpoints().filter_map(|(name, endpoint)| Some((name, endpoint, endpoint.pod.as_deref()?)))
     }
 
     fn unknown(&self, term: &Name) -> String {
@@ -223,7 +224,7 @@ impl<'a> Known<'a> {
         let mut scored = Vec::new();
         if !matches!(term.kind, Kind::Node | Kind::Service(_)) {
             let listed = self.named_endpoints().map(|(service, _, pod)| (&service.namespace, pod));
-            let watched = self.facts.pods_by_name.keys().map(|(namespace, name)| (namespace, name));
+            let watched = self.facts.pods_by_name.keys().map(|(namespace, name)| (namespace, &**name));
             let close = listed.chain(watched).filter_map(|(namespace, name)| {
                 Some((score(Some(namespace), name)?, printable(&format!("pod/{namespace}/{name}")).into_owned()))
             });

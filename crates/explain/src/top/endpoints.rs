@@ -31,8 +31,8 @@ fn of_family(plan: &Plan, port: &ServicePlan, sample: &TrafficSample, load: &Loa
         TopEndpoint {
             endpoint: socket.to_string(),
             pod: pod.map(|pod| format!("{}/{pod}", port.key.name.service.namespace)),
-            node: fact.and_then(|it| it.node.as_deref()).map(str::to_owned),
-            zone: fact.and_then(|it| it.zone.as_deref()).map(str::to_owned),
+            node: fact.and_then(|it| it.node()).map(ToString::to_string),
+            zone: fact.and_then(|it| it.zone()).map(ToString::to_string),
             state: state(port, *socket, fact.copied()).into(),
             share: shares.get(socket).copied().unwrap_or_default(),
             totals,

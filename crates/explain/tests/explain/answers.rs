@@ -7,8 +7,8 @@ use portolan_dataplane::mode::ModeView;
 use portolan_dataplane::{ModeSettings, modes};
 use portolan_explain::{Style, difference, explain_packet, services, verify_answer};
 use portolan_model::{
-    Balancing, Conditions, Family, Node, Protocol, RemovedConnections, Service, ServiceKind, ServiceName, ServicePort,
-    Slice, SliceEndpoint, SlicePort, Slices, Snapshot,
+    Balancing, Family, Node, Protocol, RemovedConnections, Service, ServiceKind, ServiceName, ServicePort, Slice,
+    SliceEndpoint, SlicePort, Slices, Snapshot,
 };
 use portolan_plan::{DetectLocal, Limits, Packet, Plan, PlanConfig, plan};
 
@@ -40,16 +40,7 @@ fn plan_by(config: PlanConfig, endpoints: &[&str]) -> Plan {
 }
 
 fn slices(addresses: &[&str]) -> Slices {
-    let endpoint = |address: &&str| SliceEndpoint {
-        address: address.parse().expect("an address"),
-        conditions: Conditions::READY,
-        node: None,
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    };
+    let endpoint = |address: &&str| SliceEndpoint::new(address.parse().expect("an address"));
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.iter().map(endpoint).collect();
     Slices(

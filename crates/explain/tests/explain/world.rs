@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, Weight,
+    Conditions, Extras, Family, Hints, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice,
+    SliceEndpoint, SlicePort, Slices, Snapshot,
 };
 use portolan_plan::{DetectLocal, Plan, PlanConfig, plan};
 
@@ -60,15 +60,12 @@ impl World {
 fn endpoint(text: &str) -> SliceEndpoint {
     let conditions = if text.starts_with('!') { Conditions::NOT_READY } else { Conditions::READY };
     let words: Vec<&str> = text.trim_start_matches('!').split(' ').collect();
+    let hostname = words.get(3).map(|hostname| (*hostname).into());
     SliceEndpoint {
-        address: address(words[1]),
         conditions,
-        node: Some(words[2].into()),
-        hints: None,
-        hostname: words.get(3).map(|hostname| (*hostname).into()),
         pod: Some(words[0].into()).filter(|_| words[0] != "-"),
-        zone: None,
-        weight: Weight::default(),
+        extras: Extras { hints: Hints::default(), hostname }.boxed(),
+        ..SliceEndpoint::on(words[2], address(words[1]))
     }
 }
 

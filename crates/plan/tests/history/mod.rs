@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Algorithm, Balancing, Conditions, Family, HashOf, Hints, Node, Protocol, Service, ServiceKind, ServiceName,
-    ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
+    Algorithm, Balancing, Conditions, Extras, Family, HashOf, Hints, Node, Place, Protocol, Service, ServiceKind,
+    ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot, TrafficPolicy, Weight,
 };
 use portolan_plan::{AddressSelector, DetectLocal, PlanConfig};
 
@@ -168,17 +168,17 @@ fn make_slices(number: u8, drafts: &[Vec<EndpointDraft>]) -> Slices {
 fn make_endpoint(draft: &EndpointDraft) -> SliceEndpoint {
     let (ready, serving, terminating) = draft.conditions;
     let zone = |number| -> Arc<str> { format!("zone-{number}").into() };
+    let hints = draft.zone.map(|it| Hints { zones: [zone(it)].into(), nodes: [].into() });
+    let node = draft.node.map(|number| format!("node-{number}").into());
     SliceEndpoint {
         address: address(match draft.v6 {
             true => format!("fd00:10:244::{}", draft.number + 2),
             false => format!("10.244.0.{}", draft.number + 2),
         }),
         conditions: Conditions { ready: ready && !terminating, serving, terminating },
-        node: draft.node.map(|number| format!("node-{number}").into()),
-        hints: draft.zone.map(|it| Box::new(Hints { zones: [zone(it)].into(), nodes: [].into() })),
-        hostname: None,
+        place: Place { node, zone: None }.known().map(Arc::new),
         pod: None,
-        zone: None,
+        extras: Extras { hints: hints.unwrap_or_default(), hostname: None }.boxed(),
         // Some have another weight, and some none.
         weight: Weight::new([100, 100, 100, 250, 0][usize::from(draft.number % 5)]).unwrap_or_default(),
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot,
+    Family, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices, Snapshot,
 };
 
 /// Large enough for the largest size.
@@ -45,16 +45,7 @@ fn service(number: u32) -> Service {
 }
 
 pub(crate) fn slices(addresses: impl Iterator<Item = IpAddr>) -> Slices {
-    let endpoint = |address| SliceEndpoint {
-        address,
-        conditions: Conditions::READY,
-        node: Some("another-node".into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    };
+    let endpoint = |address| SliceEndpoint::on("another-node", address);
     let ports = [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     let endpoints = addresses.map(endpoint).collect();
     Slices(

@@ -172,10 +172,10 @@ fn endpoint_object(endpoint: &SliceEndpoint) -> Value {
             "ready": conditions.ready, "serving": conditions.serving, "terminating": conditions.terminating,
         },
     });
-    if let Some(node) = &endpoint.node {
+    if let Some(node) = endpoint.node() {
         object["nodeName"] = json!(node);
     }
-    if let Some(hints) = &endpoint.hints {
+    if let Some(hints) = endpoint.hints() {
         let named = |names: &[std::sync::Arc<str>]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();
         object["hints"] = json!({"forZones": named(&hints.zones), "forNodes": named(&hints.nodes)});
     }

@@ -9,8 +9,8 @@ use portolan_dataplane::ipvs::{Ipvs, IpvsKernel, IpvsSettings, prepare};
 use portolan_dataplane::tables::Variant;
 use portolan_dataplane::{Reconciler, Trust};
 use portolan_model::{
-    Conditions, Family, Node, Observation, Observed, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot,
+    Family, Node, Observation, Observed, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort,
+    Slices, Snapshot,
 };
 use portolan_plan::{AddressSelector, DetectLocal, Limits, Plan, PlanConfig, plan};
 use portolan_testkit::{Answer, Lab, LongConnection, Protocol as Wire, Source, topology};
@@ -52,16 +52,7 @@ impl<'a> World<'a> {
     pub(crate) fn put(&mut self, service: Service, endpoints: &[&str]) {
         let protocol = service.ports[0].protocol;
         let of_node = |address: &str| if address.starts_with("10.244.1.") { "node-a" } else { "node-b" };
-        let endpoint = |address: &&str| SliceEndpoint {
-            address: address.parse().expect("an address"),
-            conditions: Conditions::READY,
-            node: Some(of_node(address).into()),
-            hints: None,
-            hostname: None,
-            pod: None,
-            zone: None,
-            weight: portolan_model::Weight::default(),
-        };
+        let endpoint = |address: &&str| SliceEndpoint::on(of_node(address), address.parse().expect("an address"));
         let slice = Slice {
             name: service.name.to_string().into(),
             family: Family::V4,

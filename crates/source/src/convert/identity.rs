@@ -43,7 +43,7 @@ pub(super) fn node_name(name: &str, names: &mut Interner, path: impl Fn() -> Str
 
 /// The Pod behind an endpoint, in the namespace of the endpoint's own object. An API server accepts any text here; one that
 /// is no name of a Pod is ignored, and costs no endpoint.
-pub(super) fn pod_name(target: Option<&ObjectReference>, namespace: &str) -> Option<Arc<str>> {
+pub(super) fn pod_name(target: Option<&ObjectReference>, namespace: &str) -> Option<Box<str>> {
     let target = target.filter(|target| target.kind == "Pod" && ["", namespace].contains(&&*target.namespace))?;
     check::subdomain(&target.name, String::new).ok().map(Into::into)
 }

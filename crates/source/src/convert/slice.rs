@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use portolan_model::{Conditions, Family, Hints, Slice, SliceEndpoint, SlicePort, Weight};
+use portolan_model::{Conditions, Extras, Family, Hints, Place, Slice, SliceEndpoint, SlicePort, Weight};
 
 use super::context::{Context, Flaw};
 use super::identity::{hostname, node_name, pod_name};
@@ -113,15 +113,17 @@ fn endpoint(
     if Family::of(address) != common.family {
         return Err(Flaw::new(path("addresses[0]"), format!("{address} is not an {} address", common.family)));
     }
+    let node = node_name(&endpoint.node_name, names, || path("nodeName"))?;
+    let zone = zone(&endpoint.zone, names);
+    let hints = hints(endpoint.hints.as_ref(), names, || path("hints"))?;
+    let hostname = hostname(&endpoint.hostname, || path("hostname"))?;
     Ok(Some(SliceEndpoint {
         address,
         conditions: conditions(endpoint.conditions.as_ref()),
-        node: node_name(&endpoint.node_name, names, || path("nodeName"))?,
-        hints: hints(endpoint.hints.as_ref(), names, || path("hints"))?,
-        hostname: hostname(&endpoint.hostname, || path("hostname"))?,
-        pod: pod_name(endpoint.target_ref.as_ref(), common.namespace),
-        zone: zone(&endpoint.zone, names),
         weight: common.weight,
+        place: names.place(Place { node, zone }),
+        pod: pod_name(endpoint.target_ref.as_ref(), common.namespace),
+        extras: Extras { hints, hostname }.boxed(),
     }))
 }
 
@@ -141,16 +143,11 @@ fn conditions(given: Option<&spec::Conditions>) -> Conditions {
     }
 }
 
-fn hints(
-    hints: Option<&spec::Hints>,
-    names: &mut Interner,
-    path: impl Fn() -> String,
-) -> Result<Option<Box<Hints>>, Flaw> {
-    let Some(hints) = hints else { return Ok(None) };
+fn hints(hints: Option<&spec::Hints>, names: &mut Interner, path: impl Fn() -> String) -> Result<Hints, Flaw> {
+    let Some(hints) = hints else { return Ok(Hints::default()) };
     let zones = hinted(&hints.for_zones, names, &path)?;
     let nodes = hinted(&hints.for_nodes, names, &path)?;
-    let is_empty = zones.is_empty() && nodes.is_empty();
-    Ok((!is_empty).then(|| Box::new(Hints { zones, nodes })))
+    Ok(Hints { zones, nodes })
 }
 
 /// Names of zones, which are label values, or of nodes, which are DNS names.

@@ -1,6 +1,8 @@
 //! Slices that mirror the Endpoints of a Service without selector.
 
-use portolan_model::{Conditions, Family, ServiceName, Slice, SliceEndpoint, Weight};
+use std::sync::Arc;
+
+use portolan_model::{Conditions, Extras, Family, Hints, Place, ServiceName, Slice, SliceEndpoint, Weight};
 
 use crate::object::{Subset, SubsetAddress};
 
@@ -22,11 +24,9 @@ fn endpoint(address: &SubsetAddress) -> SliceEndpoint {
     SliceEndpoint {
         address: address.address,
         conditions: if address.ready { Conditions::READY } else { Conditions::NOT_READY },
-        node: address.node.clone(),
-        hints: None,
-        hostname: address.hostname.clone(),
-        pod: address.pod.clone(),
-        zone: None,
         weight: Weight::default(),
+        place: Place { node: address.node.clone(), zone: None }.known().map(Arc::new),
+        pod: address.pod.clone(),
+        extras: Extras { hints: Hints::default(), hostname: address.hostname.clone() }.boxed(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use portolan_model::{Family, Hints, Service, ServicePort, Slice, SliceEndpoint, SlicePort};
+use portolan_model::{Extras, Family, Hints, Place, Service, ServicePort, Slice, SliceEndpoint, SlicePort};
 
 use crate::object::{Distribution, Pod, Selection, Target};
 
@@ -102,25 +102,24 @@ fn endpoint(
 ) -> SliceEndpoint {
     let conditions = pod.conditions(selection.publish_not_ready);
     let of_service = pod.subdomain.as_deref() == Some(&*service.name.name);
+    let hints = if conditions.ready { hints(selection.distribution, pod, context.zones) } else { Hints::default() };
+    let place = Place { node: Some(pod.node.clone()), zone: context.zones.get(&pod.node).cloned() };
     SliceEndpoint {
         address,
         conditions,
-        node: Some(pod.node.clone()),
-        hints: if conditions.ready { hints(selection.distribution, pod, context.zones) } else { None },
-        hostname: pod.hostname.clone().filter(|_| of_service),
-        pod: Some(name.clone()),
-        zone: context.zones.get(&pod.node).cloned(),
         weight: pod.weight,
+        place: Some(Arc::new(place)),
+        pod: Some((**name).into()),
+        extras: Extras { hints, hostname: pod.hostname.clone().filter(|_| of_service) }.boxed(),
     }
 }
 
-fn hints(distribution: Distribution, pod: &Pod, zones: &HashMap<Arc<str>, Arc<str>>) -> Option<Box<Hints>> {
+fn hints(distribution: Distribution, pod: &Pod, zones: &HashMap<Arc<str>, Arc<str>>) -> Hints {
     let zones: Box<[Arc<str>]> = zones.get(&pod.node).cloned().into_iter().collect();
     let nodes: Box<[Arc<str>]> = [pod.node.clone()].into();
     match distribution {
-        Distribution::Anywhere => None,
-        Distribution::SameZone if zones.is_empty() => None,
-        Distribution::SameZone => Some(Box::new(Hints { zones, nodes: [].into() })),
-        Distribution::SameNode => Some(Box::new(Hints { zones, nodes })),
+        Distribution::Anywhere => Hints::default(),
+        Distribution::SameZone => Hints { zones, nodes: [].into() },
+        Distribution::SameNode => Hints { zones, nodes },
     }
 }

@@ -63,7 +63,7 @@ fn a_service_with_pods_slices_and_a_node() {
     let slices = &snapshot.slices[&name].0;
     assert_eq!(slices.iter().map(|slice| &*slice.name).collect::<Vec<_>>(), ["web-extra", "web-v4-0"]);
     assert_eq!(slices[1].ports[0].port, 8080);
-    assert_eq!(slices[1].endpoints[0].node.as_deref(), Some("here"));
+    assert_eq!(slices[1].endpoints[0].node().map(|it| &**it), Some("here"));
     assert_eq!(slices[1].endpoints[0].conditions, Conditions::READY);
     assert_eq!(snapshot.node.addresses[0].to_string(), "192.0.2.1");
     assert_eq!(snapshot.node.zone.as_deref(), Some("a"));

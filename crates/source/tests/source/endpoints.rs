@@ -85,7 +85,7 @@ fn nodes_and_host_names_of_pods() {
     let text = pod("a", "10.1.0.1", "spec: {nodeName: there, hostname: first, subdomain: web}\n")
         + &pod("b", "10.1.0.2", "spec: {hostNetwork: true, hostname: second, subdomain: other}\n");
     let slices = slices(&good(&(web(&[SELECTOR]) + &text)), "web");
-    let facts = slices[0].endpoints.iter().map(|endpoint| (endpoint.node.as_deref(), endpoint.hostname.as_deref()));
+    let facts = slices[0].endpoints.iter().map(|endpoint| (endpoint.node().map(|it| &**it), endpoint.hostname()));
     assert_eq!(facts.collect::<Vec<_>>(), [(Some("there"), Some("first")), (Some("here"), None)]);
 }
 
@@ -100,7 +100,7 @@ fn hints_follow_the_traffic_distribution() {
         let manifests = good(&(web(&[SELECTOR, distribution]) + &text));
         let endpoints = slices(&manifests, "web")[0].endpoints.clone();
         let show = |hints: &portolan_model::Hints| format!("{:?} {:?}", hints.zones, hints.nodes);
-        endpoints.iter().map(|endpoint| endpoint.hints.as_deref().map(show)).collect::<Vec<_>>()
+        endpoints.iter().map(|endpoint| endpoint.hints().map(show)).collect::<Vec<_>>()
     };
     assert_eq!(hints("type: ClusterIP"), [None, None, None]);
     let zone = Some("[\"z\"] []".to_owned());
@@ -116,7 +116,7 @@ fn a_node_that_changes_its_zone_changes_the_hints() {
     let text = web(&[SELECTOR, "trafficDistribution: PreferClose"]) + &pod("a", "10.1.0.1", "");
     let mut manifests = good(&text);
     assert!(manifests.set_text(&(text + node)).changed);
-    assert!(slices(&manifests, "web")[0].endpoints[0].hints.is_some());
+    assert!(slices(&manifests, "web")[0].endpoints[0].hints().is_some());
 }
 
 const SUBSETS: &str = "---
@@ -143,7 +143,7 @@ fn endpoints_are_mirrored_where_there_is_no_selector() {
         ]
     );
     let endpoint = &slices(&manifests, "web")[0].endpoints[0];
-    assert_eq!((endpoint.node.as_deref(), endpoint.hostname.as_deref()), (Some("there"), Some("h")));
+    assert_eq!((endpoint.node().map(|it| &**it), endpoint.hostname()), (Some("there"), Some("h")));
     assert!(shown(&good(&(web(&[SELECTOR]) + SUBSETS)), "web").is_empty());
     assert!(shown(&good(SUBSETS), "web").is_empty());
     let skipped =
@@ -181,7 +181,7 @@ fn absent_conditions_are_good_ones() {
         good(&slice("endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: z}], forNodes: [{name: n}]}}]"));
     let endpoint = slices(&manifests, "web")[0].endpoints[0].clone();
     assert_eq!(endpoint.conditions, Conditions::READY);
-    let hints = endpoint.hints.unwrap();
+    let hints = endpoint.hints().unwrap();
     assert_eq!((&*hints.zones[0], &*hints.nodes[0]), ("z", "n"));
 }
 

@@ -82,7 +82,7 @@ fn a_malformed_zone_costs_no_endpoint() {
         web(&[])
     );
     let endpoints = slices(&good(&text), "web")[0].endpoints.clone();
-    assert_eq!(endpoints.iter().map(|it| it.zone.as_deref()).collect::<Vec<_>>(), [Some("zone-a"), None]);
+    assert_eq!(endpoints.iter().map(|it| it.zone().map(|zone| &**zone)).collect::<Vec<_>>(), [Some("zone-a"), None]);
 }
 
 #[test]

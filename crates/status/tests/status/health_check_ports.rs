@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot, TrafficPolicy,
+    Family, Node, Protocol, Service, ServiceKind, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
+    Snapshot, TrafficPolicy,
 };
 use portolan_plan::{AddressSelector, Plan, PlanConfig, plan};
 use portolan_status::Synced;
@@ -39,16 +39,7 @@ fn service(name: ServiceName, index: usize, port: u16) -> Service {
 }
 
 fn slice(endpoints: u8) -> Slice {
-    let endpoint = |number: u8| SliceEndpoint {
-        address: IpAddr::from([10, 244, 0, number]),
-        conditions: Conditions::READY,
-        node: Some("here".into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    };
+    let endpoint = |number: u8| SliceEndpoint::on("here", IpAddr::from([10, 244, 0, number]));
     let ports = [SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }].into();
     Slice {
         name: "s".into(),

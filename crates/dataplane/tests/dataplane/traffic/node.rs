@@ -10,8 +10,8 @@ use portolan_dataplane::traffic::{ServiceTraffic, Traffic, TrafficSample, Usage}
 use portolan_dataplane::{Reconciler, SyncReport, Trust, verify};
 use portolan_kernel::nftables::Count;
 use portolan_model::{
-    Conditions, Family, Node as NodeFacts, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint,
-    SlicePort, Slices, Snapshot,
+    Family, Node as NodeFacts, Protocol, Service, ServiceName, ServicePort, Slice, SliceEndpoint, SlicePort, Slices,
+    Snapshot,
 };
 use portolan_plan::{DetectLocal, Plan, PlanConfig, PortKey, plan};
 use portolan_testkit::{Lab, LongConnection, Protocol as WireProtocol, Source, topology};
@@ -113,16 +113,7 @@ fn open(lab: &Lab, mode: Nftables) -> Reconciler<Nftables, NftablesKernel> {
 
 fn slices(protocol: Protocol, endpoints: &[SocketAddr]) -> Slices {
     let Some(first) = endpoints.first() else { return Slices::default() };
-    let endpoint = |it: &SocketAddr| SliceEndpoint {
-        address: it.ip(),
-        conditions: Conditions::READY,
-        node: Some("node-a".into()),
-        hints: None,
-        hostname: None,
-        pod: None,
-        zone: None,
-        weight: portolan_model::Weight::default(),
-    };
+    let endpoint = |it: &SocketAddr| SliceEndpoint::on("node-a", it.ip());
     let ports = [SlicePort { name: "".into(), protocol, port: first.port() }].into();
     let endpoints = endpoints.iter().map(endpoint).collect();
     Slices(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use portolan_model::{
-    Conditions, Family, OrdSet, Service, ServiceKind, ServiceName, ServicePort, SetDiffItem, Slice, SliceEndpoint,
+    Extras, Family, Hints, OrdSet, Service, ServiceKind, ServiceName, ServicePort, SetDiffItem, Slice, SliceEndpoint,
     SlicePort, Slices, Snapshot, note_changed,
 };
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ fn slice_of(slice: &Slice) -> SliceFacts {
     SliceFacts {
         is_ipv6: slice.family == Family::V6,
         ports: slice.ports.iter().map(port).collect(),
-        endpoints: ready.map(|it| (it.address, it.hostname.as_deref().map(str::to_owned))).collect(),
+        endpoints: ready.map(|it| (it.address, it.hostname().map(str::to_owned))).collect(),
     }
 }
 
@@ -167,14 +167,8 @@ impl SliceFacts {
             Some(SlicePort { name: it.name.into(), protocol, port: it.port })
         };
         let endpoint = |(address, hostname): (IpAddr, Option<String>)| SliceEndpoint {
-            address,
-            conditions: Conditions::READY,
-            node: None,
-            hints: None,
-            hostname: hostname.map(String::into_boxed_str),
-            pod: None,
-            zone: None,
-            weight: portolan_model::Weight::default(),
+            extras: Extras { hints: Hints::default(), hostname: hostname.map(String::into_boxed_str) }.boxed(),
+            ..SliceEndpoint::new(address)
         };
         Slice {
             name: Arc::from(""),

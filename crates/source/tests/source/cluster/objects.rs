@@ -95,9 +95,9 @@ async fn a_slice_with_everything() {
     assert_eq!(ports, [("", Protocol::Tcp, 1), ("dns", Protocol::Udp, 53)]);
     assert_eq!(slice.endpoints.len(), 2);
     assert_eq!(slice.endpoints[0].conditions, Conditions::READY);
-    assert_eq!(slice.endpoints[0].hints.as_ref().map(|it| (it.zones.len(), it.nodes.len())), Some((1, 1)));
+    assert_eq!(slice.endpoints[0].hints().map(|it| (it.zones.len(), it.nodes.len())), Some((1, 1)));
     assert_eq!(slice.endpoints[1].conditions, Conditions::DRAINING);
-    assert_eq!(slice.endpoints[1].node.as_deref(), Some("n1"));
+    assert_eq!(slice.endpoints[1].node().map(|it| &**it), Some("n1"));
 }
 
 #[tokio::test]
