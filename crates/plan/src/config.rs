@@ -64,9 +64,10 @@ impl fmt::Debug for Lacks {
     }
 }
 
+/// Every sync compares, and does not call the function if it is the same.
 impl PartialEq for Lacks {
     fn eq(&self, other: &Self) -> bool {
-        (self.0)() == (other.0)()
+        std::ptr::fn_addr_eq(self.0, other.0) || (self.0)() == (other.0)()
     }
 }
 
