@@ -206,7 +206,7 @@ fn the_configuration_is_written_out_and_nothing_else_done() {
     assert_eq!(output.status.code(), Some(0), "{log}");
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
-        assert!(line["ts"].is_f64() && line["caller"].is_string() && line["msg"].is_string(), "{line}");
+        assert!(line["ts"].is_number() && line["caller"].is_string() && line["msg"].is_string(), "{line}");
     }
     let written = std::fs::read_to_string(path).unwrap();
     assert!(written.contains("\nmode: nftables\n") && written.contains("\n- primary\n"), "{written}");
