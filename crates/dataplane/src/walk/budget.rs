@@ -7,9 +7,9 @@ use super::Branch;
 
 /// Expressions that are run for all branches together, in a few seconds. A firewall of 500 rules, for each of 5,000
 /// endpoints, has fewer.
-const MOST_STEPS: usize = if cfg!(fuzzing) { 20_000 } else { 10_000_000 };
+const MOST_STEPS: usize = if cfg!(fuzzing) { 100_000 } else { 10_000_000 };
 /// What random branches copy of the branch that they come from, in bytes. The largest table of Maglev hashing has less.
-const MOST_COPIED: usize = if cfg!(fuzzing) { 2_000_000 } else { 100_000_000 };
+const MOST_COPIED: usize = if cfg!(fuzzing) { 20_000_000 } else { 100_000_000 };
 
 /// What is left for one walk. Beyond it the fate of a packet is unknown.
 pub struct Budget {
