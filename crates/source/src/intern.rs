@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use portolan_model::Place;
 
-/// Places for strings of the last objects, a power of two.
+/// How many strings that were used last are kept at hand.
 const RECENT: usize = 64;
 
 #[derive(Debug)]

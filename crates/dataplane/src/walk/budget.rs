@@ -1,5 +1,5 @@
 //! Limits of a walk: jumps and random branches multiply, so that a few rules can lead to more paths than fit into memory. Under a
-//! fuzzer they are smaller, so that millions of inputs can be tried; a hash of 251 slots has its place in them.
+//! fuzzer they are smaller, so that millions of inputs can be tried, but a hash table of 251 slots still fits.
 
 use std::cell::Cell;
 

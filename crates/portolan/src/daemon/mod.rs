@@ -86,8 +86,8 @@ pub fn run(settings: Settings) -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// What the kernel lacks for the mode. A trial of its features waits until no CPU uses what it has removed again, so that it
-/// comes after the first sync.
+/// What the kernel lacks for the mode. A trial of its features waits for an RCU grace period, so that it comes after the first
+/// sync.
 fn log_kernel(mode: &dyn Mode) {
     match requirements::assess(mode.name(), mode.features(), mode.missing()) {
         Assessment { text, is_warning: true } => tracing::warn!("{text}"),
