@@ -23,7 +23,7 @@ pub use balancing::{
 pub use changed::note_changed;
 pub use client_hash::{CLIENT_HASH_SEED, client_slot, jhash, scaled};
 pub use endpoint::{Conditions, Extras, Hints, Place, Slice, SliceEndpoint, SlicePort, Slices};
-pub use name::{PodName, ServiceName, ServicePortName};
+pub use name::{PodName, ServiceName, ServicePortName, compare_shared};
 pub use node::Node;
 pub use observed::{Observation, Observed};
 pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};

@@ -1,11 +1,12 @@
 //! What is kept of each object of a manifest: its part of the snapshot, and what the control plane's part needs beside it.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use portolan_model::{Conditions, Family, Protocol, Service, ServiceName, Slice, SlicePort, Weight};
+use portolan_model::{Conditions, Family, Protocol, Service, ServiceName, Slice, SlicePort, Weight, compare_shared};
 
 /// The order is that of the store, in which the objects of one kind and namespace are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +26,7 @@ impl fmt::Display for Kind {
 }
 
 /// Kind and name. The namespace of a Node or a Namespace is empty.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectId {
     pub(crate) kind: Kind,
     pub(crate) namespace: Arc<str>,
@@ -39,6 +40,19 @@ impl ObjectId {
 
     pub(crate) fn service_name(&self) -> ServiceName {
         ServiceName { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+impl Ord for ObjectId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let in_kind = || compare_shared(&self.namespace, &other.namespace).then_with(|| self.name.cmp(&other.name));
+        self.kind.cmp(&other.kind).then_with(in_kind)
+    }
+}
+
+impl PartialOrd for ObjectId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

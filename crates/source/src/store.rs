@@ -1,6 +1,7 @@
 //! All objects by name, each with the place where it is defined.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::collections::btree_map::{self, BTreeMap};
 use std::sync::Arc;
 
 use crate::files::{Place, Stamp};
@@ -183,17 +184,17 @@ impl Store {
     }
 
     fn insert(&mut self, id: ObjectId, definition: Definition) {
-        let Some(known) = self.objects.get(&id) else {
-            self.objects.insert(id, definition);
-            return;
+        let mut known = match self.objects.entry(id) {
+            btree_map::Entry::Occupied(known) => known,
+            btree_map::Entry::Vacant(free) => {
+                free.insert(definition);
+                return;
+            }
         };
-        let goes_first = self.precedence(&definition) < self.precedence(known);
-        let rival = if goes_first { self.objects.insert(id.clone(), definition) } else { Some(definition) };
-        self.rivals.entry(id).or_default().extend(rival);
-    }
-
-    fn precedence(&self, definition: &Definition) -> (Option<&Place>, u32) {
-        (self.file(definition.file).map(|file| &file.place), definition.document)
+        let goes_first = precedence(&self.files, &definition) < precedence(&self.files, known.get());
+        let id = known.key().clone();
+        let rival = if goes_first { known.insert(definition) } else { definition };
+        self.rivals.entry(id).or_default().push(rival);
     }
 
     /// Adds the new content of a file. A malformed document keeps the last good version of its object, which is found in
@@ -243,6 +244,11 @@ impl Store {
         let reason = format!("already defined at {first_file}:{first_line}, which stays in force");
         Some(Problem { file, line, object: Some(id.to_string()), reason })
     }
+}
+
+fn precedence<'a>(files: &'a [Option<File>], definition: &Definition) -> (Option<&'a Place>, u32) {
+    let file = files.get(definition.file as usize).and_then(Option::as_ref);
+    (file.map(|file| &file.place), definition.document)
 }
 
 fn keep_last_good(file: u32, documents: &mut [Parsed], taken: &mut BTreeMap<u32, Taken>) {

@@ -18,14 +18,14 @@ impl World {
         names.sort_unstable();
         names.dedup();
         names.iter().for_each(|name| self.suspend(name));
-        let (there, gone): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| service(store, name).is_some());
+        let Order { names, gone } = order(store, names);
         let mut changed = false;
         for name in gone {
             changed |= self.remove(&name);
             self.refused.remove(&name);
         }
         self.release_departed(store);
-        self.place_all(store, in_order(store, there)) || changed
+        self.place_all(store, names) || changed
     }
 
     /// What one Service releases another may request: refused ones are retried for as long as that helps any of them.
@@ -158,14 +158,26 @@ pub(super) fn service<'a>(store: &'a Store, name: &ServiceName) -> Option<&'a Se
     }
 }
 
+/// The order in which Services get their addresses, and those that no longer exist.
+struct Order {
+    names: Vec<ServiceName>,
+    gone: Vec<ServiceName>,
+}
+
 /// Services with explicit requests come first, in the order of files; the others follow by name.
-fn in_order(store: &Store, names: Vec<ServiceName>) -> Vec<ServiceName> {
-    let is_explicit = |name: &ServiceName| service(store, name).is_some_and(|it| it.request.explicit.is_some());
-    let (mut explicit, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_explicit);
+fn order(store: &Store, names: Vec<ServiceName>) -> Order {
+    let (mut explicit, mut others, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+    for name in names {
+        match service(store, &name) {
+            Some(service) if service.request.explicit.is_some() => explicit.push(name),
+            Some(_) => others.push(name),
+            None => gone.push(name),
+        }
+    }
     explicit.sort_by_cached_key(|name| {
         let position = store.position(&ObjectId::of(Kind::Service, name));
         position.map(|(place, document)| (place.clone(), document))
     });
     explicit.extend(others);
-    explicit
+    Order { names: explicit, gone }
 }

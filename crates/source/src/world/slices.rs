@@ -21,7 +21,8 @@ impl World {
         names.extend(touched.iter().filter(of_service).map(ObjectId::service_name));
         names.extend(of_changed_pods(store, touched));
         names.extend(of_changed_nodes(store, touched));
-        names.sort_unstable();
+        // Not the unstable sort: these are a few lists in order, which the stable one only merges.
+        names.sort();
         names.dedup();
         let mut changed = false;
         for group in names.chunk_by(|left, right| left.namespace == right.namespace) {
