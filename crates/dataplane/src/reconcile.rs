@@ -4,7 +4,7 @@
 //! change. After an error, or a write by another process, the kernel is read and compared as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use portolan_model::Family;
 use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan};
@@ -190,16 +190,18 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         report: &mut SyncReport,
     ) -> Result<(), Error> {
         report.objects = change.len();
-        let start = Instant::now();
+        report.kernel_time = Duration::ZERO;
         let (mut written, mut failed) = (Vec::new(), Vec::new());
         for (family, part) in change.by_family(|key| self.dataplane.family_of(key)) {
-            match self.kernel.apply(&part, only_if_undisturbed) {
+            let start = Instant::now();
+            let outcome = self.kernel.apply(&part, only_if_undisturbed);
+            report.kernel_time += start.elapsed();
+            match outcome {
                 Ok(()) => written.push(family),
                 Err(error) if error.is_outdated() => return Err(error),
                 Err(error) => failed.push((family, error)),
             }
         }
-        report.kernel_time = start.elapsed();
         let Some((family, error)) = failed.into_iter().next() else { return Ok(()) };
         let is_useful = plan.services.keys().any(|port| written.contains(&port.family));
         if !is_useful {

@@ -122,7 +122,9 @@ impl Program<Nftables> for NftablesKernel {
         if only_if_undisturbed {
             batch.based_on(self.generation);
         }
-        for family in families_of(change) {
+        // Once, because it may go through all of a large change.
+        let families: Vec<Family> = families_of(change).collect();
+        for family in families.iter().copied() {
             if let Some(place) = self.replaced.iter().position(|replaced| *replaced == family) {
                 self.replaced.swap_remove(place);
                 replace_table(&mut batch, family);
@@ -132,7 +134,7 @@ impl Program<Nftables> for NftablesKernel {
         let outcome = self.commit(batch);
         // A kernel that refuses the clients of an earlier version gets the next change without them.
         self.adopts &= self.adopted.is_empty() || outcome.as_ref().err().is_none_or(Error::is_outdated);
-        families_of(change).for_each(|family| self.adopted.retain(|(of, _), _| *of != family));
+        self.adopted.retain(|(family, _), _| !families.contains(family));
         match outcome {
             Err(Error::Kernel(error)) if change.removed.is_empty() && error.is_unsupported() => {
                 self.leave_out(change, error)
