@@ -21,6 +21,7 @@ mod objects;
 mod prepare;
 mod read;
 mod render;
+mod scheduling;
 mod sets;
 mod trace;
 mod virtual_servers;
@@ -30,9 +31,8 @@ mod weights;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use portolan_kernel::ipvs::Scheduling;
-use portolan_model::{Algorithm, Family, HashOf};
-use portolan_plan::{NodePlan, Plan, Selection, ServicePlan};
+use portolan_model::Family;
+use portolan_plan::{NodePlan, ServicePlan};
 
 pub use apply::IpvsKernel;
 pub use listing::listing;
@@ -50,11 +50,6 @@ const NAME: &str = "ipvs";
 pub const DEVICE: &str = "kube-ipvs0";
 /// kube-proxy's default.
 pub const DEFAULT_SCHEDULER: &str = "rr";
-/// For `mh` and `sh`: the client's port is hashed, too (`IP_VS_SVC_F_SCHED_MH_PORT`, `IP_VS_SVC_F_SCHED_SH_PORT`).
-const BY_PORT: u32 = 0x10;
-/// For the same: a client whose destination has weight 0, which is draining, gets another one instead of a refusal
-/// (`IP_VS_SVC_F_SCHED_MH_FALLBACK`, `IP_VS_SVC_F_SCHED_SH_FALLBACK`). Such a destination keeps its place in the table.
-const FALLBACK: u32 = 0x08;
 
 /// The mode and its settings.
 #[derive(Clone)]
@@ -77,47 +72,6 @@ impl Ipvs {
     pub fn offering(mut self, schedulers: BTreeSet<String>) -> Self {
         self.offered = Some(schedulers);
         self
-    }
-
-    /// A warning for each Service with a scheduler that this kernel does not have.
-    pub fn unknown_schedulers(&self, plan: &Plan) -> Vec<String> {
-        let Some(offered) = &self.offered else { return Vec::new() };
-        let scheduler = |service: &ServicePlan| {
-            let of_algorithm = || service.balance.algorithm.map(|it| scheduler_of(it).into());
-            service.scheduler.clone().or_else(of_algorithm)
-        };
-        let asks = plan.services.iter().filter_map(|(port, service)| Some((port, scheduler(service)?)));
-        let unknown = asks.filter(|(_, scheduler)| !offered.contains(&**scheduler));
-        let warning =
-            |(port, scheduler)| format!("{port} requests scheduler {scheduler}, which this kernel does not have");
-        unknown.map(warning).collect()
-    }
-
-    fn scheduling(&self, service: &ServicePlan, is_weighted: bool) -> Scheduling {
-        let is_offered = |name: &str| self.offered.as_ref().is_none_or(|offered| offered.contains(name));
-        let named = service.scheduler.as_deref().filter(|name| is_offered(name));
-        let of_algorithm = service.balance.algorithm.map(scheduler_of).filter(|name| is_offered(name));
-        let scheduler = named.or(of_algorithm).unwrap_or(&self.scheduler);
-        let weighted = Some(weights::regarding(scheduler)).filter(|name| is_weighted && is_offered(name));
-        let scheduler = weighted.unwrap_or(scheduler);
-        // kube-proxy sets this flag for mh.
-        let is_by_port = match named.is_none() && of_algorithm.is_some() {
-            true => service.balance.selection() == Selection::ByHash(HashOf::ClientAndPort),
-            false => scheduler == "mh",
-        };
-        let is_hash = matches!(scheduler, "mh" | "sh");
-        let flags = if is_by_port { BY_PORT } else { 0 } | if is_hash { FALLBACK } else { 0 };
-        Scheduling { scheduler: scheduler.to_owned(), persistence: service.affinity_seconds, flags }
-    }
-}
-
-/// There is none that draws at random: the plan has replaced that with turns.
-fn scheduler_of(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Random | Algorithm::RoundRobin => "rr",
-        Algorithm::SourceHash => "sh",
-        Algorithm::Maglev => "mh",
-        Algorithm::LeastConnections => "lc",
     }
 }
 

@@ -82,7 +82,7 @@ impl Mode for IpvsMode {
         let kernel =
             IpvsKernel::open(tables::variant_of(settings)?)?.with_limits(own.excluded.clone(), own.drain_timeout);
         let reconciler = Reconciler::new(own.prepared()?, kernel);
-        Ok(Box::new(ActiveIpvs { reconciler, settings: own, unknown_schedulers: BTreeSet::new() }))
+        Ok(Box::new(ActiveIpvs { reconciler, settings: own, missing_schedulers: BTreeSet::new() }))
     }
 
     fn view(&self, settings: &ModeSettings, _: Option<Arc<Listeners>>) -> Box<dyn ModeView> {
@@ -157,14 +157,14 @@ struct ActiveIpvs {
     reconciler: Reconciler<Ipvs, IpvsKernel>,
     settings: OwnSettings,
     /// Warnings already logged.
-    unknown_schedulers: BTreeSet<String>,
+    missing_schedulers: BTreeSet<String>,
 }
 
 impl ActiveIpvs {
-    fn warn_of_unknown_schedulers(&mut self, plan: &Plan) {
-        let unknown: BTreeSet<String> = self.reconciler.dataplane().unknown_schedulers(plan).into_iter().collect();
-        unknown.difference(&self.unknown_schedulers).for_each(|unknown| tracing::warn!("{unknown}: it is ignored"));
-        self.unknown_schedulers = unknown;
+    fn warn_of_missing_schedulers(&mut self, plan: &Plan) {
+        let missing: BTreeSet<String> = self.reconciler.dataplane().missing_schedulers(plan).into_iter().collect();
+        missing.difference(&self.missing_schedulers).for_each(|warning| tracing::warn!("{warning}"));
+        self.missing_schedulers = missing;
     }
 }
 
@@ -174,7 +174,7 @@ impl Synchronize for ActiveIpvs {
         self.reconciler.kernel_mut().reap(Instant::now())?;
         // A full sync reads all Services anyway.
         if report.full {
-            self.warn_of_unknown_schedulers(plan);
+            self.warn_of_missing_schedulers(plan);
         }
         Ok(report)
     }

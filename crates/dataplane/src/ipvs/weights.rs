@@ -4,10 +4,11 @@
 //! RCU grace period. So a Service whose weights vary has the scheduler that regards weights all the time. Its usual weight is a
 //! high one, so that the destinations beside a new one, or one on trial, are not written again.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use portolan_kernel::ipvs::Scheduling;
-use portolan_plan::{Endpoint, greatest_common_divisor};
+use portolan_plan::{Endpoint, ServicePlan, greatest_common_divisor};
 
 use super::objects::Value;
 
@@ -21,6 +22,12 @@ pub(super) fn regarding(scheduler: &str) -> &str {
         "lc" => "wlc",
         other => other,
     }
+}
+
+/// Whether endpoints of the Service have different weights, or can get them by what is observed of them.
+pub(super) fn are_in(service: &ServicePlan) -> bool {
+    let repeats = |slots: &[Endpoint]| slots.iter().collect::<BTreeSet<_>>().len() < slots.len();
+    service.balance.weights_vary || repeats(&service.cluster) || repeats(&service.local)
 }
 
 /// What the weights are multiplied with. Shares stay exactly the same: without a whole factor, or with other schedulers, of which

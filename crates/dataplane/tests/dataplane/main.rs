@@ -10,6 +10,7 @@ mod hns_objects;
 mod hns_versions;
 mod hooks;
 mod iptables_kernel;
+mod ipvs_schedulers;
 mod kernels;
 mod nftables_kernel;
 mod nftables_restart;
