@@ -79,14 +79,14 @@ impl Daemon {
         self.folder.join("portolan.sock")
     }
 
-    /// The process, if it has run for that long in the first mode: each mode takes memory of its own.
-    pub(crate) fn process(&self, at_least: Duration) -> Option<u32> {
+    /// The process and its age, if it has been in the first mode for that long: each mode takes memory of its own.
+    pub(crate) fn process(&self, in_mode: Duration) -> Option<(u32, Duration)> {
         let (mode, since) = self.mode.lock().expect("no thread panics with it").clone();
-        if mode != FIRST_MODE || since.elapsed() < at_least {
+        if mode != FIRST_MODE || since.elapsed() < in_mode {
             return None;
         }
         let running = self.running.lock().expect("no thread panics with it");
-        running.as_ref().filter(|(_, since)| since.elapsed() >= at_least).map(|(program, _)| program.id())
+        running.as_ref().map(|(program, since)| (program.id(), since.elapsed()))
     }
 
     /// Whether the kernel holds what the daemon has planned; otherwise the difference.

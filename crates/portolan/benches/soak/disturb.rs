@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, SERVICES};
 
 /// Five percent of the Services a minute.
 const CHURN: Duration = Duration::from_millis(60_000 * 20 / SERVICES as u64);
-const RESTART: Duration = Duration::from_secs(400);
+const RESTART: Duration = Duration::from_secs(150);
 const MODE: Duration = Duration::from_secs(210);
 const OUTAGE: Duration = Duration::from_secs(330);
 const OUTAGE_LASTS: Duration = Duration::from_secs(20);
@@ -24,6 +24,7 @@ const MODES: [&str; 2] = ["nftables", "iptables"];
 
 pub(crate) struct Disturbances<'a> {
     cluster: &'a Cluster,
+    is_restarting: bool,
     pub(crate) changes: u32,
     pub(crate) restarts: u32,
     pub(crate) modes: u32,
@@ -38,14 +39,26 @@ pub(crate) struct Disturbances<'a> {
 impl<'a> Disturbances<'a> {
     pub(crate) fn new(cluster: &'a Cluster) -> Self {
         let (damaged, nameless) = (Vec::new(), Vec::new());
-        Self { cluster, changes: 0, restarts: 0, modes: 0, outages: 0, damages: 0, damaged, nameless }
+        Self {
+            cluster,
+            is_restarting: true,
+            changes: 0,
+            restarts: 0,
+            modes: 0,
+            outages: 0,
+            damages: 0,
+            damaged,
+            nameless,
+        }
     }
 
     pub(crate) fn run_for(&mut self, duration: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < duration {
             let is_due = |period: Duration, count: u32| begin.elapsed() > period * (count + 1);
-            if is_due(RESTART, self.restarts) {
+            // The last daemon stays for most of the time: its memory shows what a long life does.
+            self.is_restarting = begin.elapsed() < duration / 3;
+            if self.is_restarting && is_due(RESTART, self.restarts) {
                 self.restart();
             }
             if is_due(MODE, self.modes) {
@@ -86,7 +99,7 @@ impl<'a> Disturbances<'a> {
         MODES[self.modes as usize % MODES.len()]
     }
 
-    /// Every other time, the daemon is restarted meanwhile: the rules must stay without it.
+    /// As long as there are restarts, every other time the daemon is restarted meanwhile: the rules must stay without it.
     fn cut_api_server(&mut self) {
         let cluster = self.cluster;
         // A daemon that was just restarted has synchronized before.
@@ -97,7 +110,7 @@ impl<'a> Disturbances<'a> {
         stage.control_plane.kill_api_server();
         std::thread::sleep(OUTAGE_LASTS / 2);
         let restarted = Instant::now();
-        let restarts = !self.outages.is_multiple_of(2);
+        let restarts = self.is_restarting && self.outages.is_multiple_of(2);
         if restarts {
             self.restart();
         }

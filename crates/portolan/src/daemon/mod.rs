@@ -201,6 +201,8 @@ impl Daemon {
                 self.close_retired();
                 if synced.full || due.trust != Trust::Memory {
                     self.set_up_again();
+                    // What was read for the comparison, and written for a repair, is free by now.
+                    portolan_kernel::release_unused_memory();
                 }
             }
             Err(error) => self.note_failure(&error),

@@ -120,9 +120,18 @@ impl Node {
 
     /// The resident memory of the daemon.
     pub(crate) fn resident_bytes(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The same without the pages of the program file.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.memory("RssAnon:")
+    }
+
+    fn memory(&self, kind: &str) -> usize {
         let id = self.daemon.as_ref().expect("the daemon runs").id();
         let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(kind)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     }
 
