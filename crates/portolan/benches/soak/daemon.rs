@@ -79,14 +79,14 @@ impl Daemon {
         self.folder.join("portolan.sock")
     }
 
-    /// The process and its age, if it has been in the first mode for that long: each mode takes memory of its own.
-    pub(crate) fn process(&self, in_mode: Duration) -> Option<(u32, Duration)> {
+    /// The process, if it has run for that long in the first mode: each mode takes memory of its own.
+    pub(crate) fn process(&self, at_least: Duration) -> Option<u32> {
         let (mode, since) = self.mode.lock().expect("no thread panics with it").clone();
-        if mode != FIRST_MODE || since.elapsed() < in_mode {
+        if mode != FIRST_MODE || since.elapsed() < at_least {
             return None;
         }
         let running = self.running.lock().expect("no thread panics with it");
-        running.as_ref().map(|(program, since)| (program.id(), since.elapsed()))
+        running.as_ref().filter(|(_, since)| since.elapsed() >= at_least).map(|(program, _)| program.id())
     }
 
     /// Whether the kernel holds what the daemon has planned; otherwise the difference.

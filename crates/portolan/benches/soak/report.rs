@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, SERVICES, udp_services};
 use crate::disturb::Disturbances;
-use crate::resources::{Resources, Sample, minutes_of, of_the_last, slope_per_hour};
+use crate::resources::{Resources, Sample, settled, slope_per_hour};
 use crate::stage::{endpoint_address, vip};
 use crate::traffic::{Tally, Traffic};
 
 /// In kilobytes: memory varies with modes and repairs; more than this in an hour is a leak.
-const MOST_GROWTH: f64 = 1_000.0;
+const MOST_GROWTH: f64 = 2_000.0;
 
 /// What holds at the end.
 pub(crate) struct End {
@@ -47,8 +47,8 @@ pub(crate) fn print(
     end: &End,
 ) -> ExitCode {
     let samples = resources.samples();
-    let last = of_the_last(&samples);
-    let growth = slope_per_hour(&last, |it| it.own_kilobytes);
+    let settled = settled(&samples, elapsed);
+    let growth = slope_per_hour(&settled, |it| it.own_kilobytes);
     let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
     let failed_connections = traffic.connections.failed_outside(&disturbances.damaged);
     let failed_queries = traffic.queries.failed_outside(&disturbances.nameless);
@@ -69,10 +69,9 @@ pub(crate) fn print(
         ("of these, not at a restart", failed_queries.to_string()),
         ("RSS, most", format!("{:.1} MB", most(|it| it.resident_kilobytes) / 1000.0)),
         ("of this, without the program file", format!("{:.1} MB", most(|it| it.own_kilobytes) / 1000.0)),
-        ("minutes in which the last daemon should not grow", format!("{:.0}", minutes_of(&last))),
-        ("its memory without the program file, growth", growth_text(growth, " kB")),
+        ("its growth in the last third", growth_text(growth, " kB")),
         ("descriptors, most", format!("{:.0}", most(|it| it.descriptors))),
-        ("its descriptors, growth", growth_text(slope_per_hour(&last, |it| it.descriptors), "")),
+        ("their growth in the last third", growth_text(slope_per_hour(&settled, |it| it.descriptors), "")),
         ("stale conntrack entries of UDP at the end", end.stale_flows.to_string()),
         ("kernel holds the plan at the end", if end.verified.is_ok() { "yes" } else { "no" }.to_owned()),
     ];
@@ -83,7 +82,7 @@ pub(crate) fn print(
 }
 
 fn growth_text(growth: Option<f64>, unit: &str) -> String {
-    growth.map_or("unknown: too short a time".to_owned(), |growth| format!("{growth:+.1}{unit} an hour"))
+    growth.map_or("unknown".to_owned(), |growth| format!("{growth:+.1}{unit} an hour"))
 }
 
 fn of(tally: &Tally) -> String {
