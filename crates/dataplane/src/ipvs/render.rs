@@ -121,10 +121,8 @@ impl Port<'_> {
         }
         let server = Server { address, protocol: self.service.protocol() };
         let endpoints = pool(routes).map(|pool| self.service.weighted(pool)).unwrap_or_default();
-        let weights_vary = self.service.balance.weights_vary;
-        let is_weighted = weights_vary || endpoints.iter().any(|(_, weight)| *weight > 1);
-        let scheduling = self.mode.scheduling(self.service, is_weighted);
-        let factor = if weights_vary { weights::factor(&scheduling, &endpoints) } else { 1 };
+        let scheduling = self.mode.scheduling(self.service, weights::matter(self.service, &endpoints));
+        let factor = if self.service.balance.weights_vary { weights::factor(&scheduling, &endpoints) } else { 1 };
         self.objects.insert(Key::Server(server), Value::Scheduling(scheduling));
         for (endpoint, weight) in endpoints {
             self.objects.insert(Key::Destination(server, endpoint.socket()), Value::Weight(weight * factor));

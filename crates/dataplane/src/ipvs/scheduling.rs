@@ -2,7 +2,7 @@
 
 use portolan_kernel::ipvs::Scheduling;
 use portolan_model::{Algorithm, HashOf};
-use portolan_plan::{Plan, Selection, ServicePlan};
+use portolan_plan::{Plan, Pool, Selection, ServicePlan};
 
 use super::{Ipvs, weights};
 
@@ -29,7 +29,7 @@ impl Ipvs {
 
     fn warning(&self, service: &ServicePlan) -> Option<String> {
         let (port, missing) = (&service.key, self.missing(service)?);
-        let scheduler = self.scheduling(service, weights::are_in(service)).scheduler;
+        let scheduler = self.scheduling(service, is_weighted(service)).scheduler;
         Some(format!("{port} needs the IPVS scheduler {missing}, which this kernel does not have: it gets {scheduler}"))
     }
 
@@ -37,7 +37,7 @@ impl Ipvs {
         let is_missing = |name: &&str| !self.offers(name);
         let requested = service.scheduler.as_deref().or_else(|| of_algorithm(service)).filter(is_missing);
         let weighted = Some(weights::regarding(self.without_weights(service))).filter(is_missing);
-        requested.or_else(|| weighted.filter(|_| weights::are_in(service)))
+        requested.or_else(|| weighted.filter(|_| is_weighted(service)))
     }
 
     fn without_weights<'a>(&'a self, service: &'a ServicePlan) -> &'a str {
@@ -63,6 +63,10 @@ impl Ipvs {
     fn offers(&self, scheduler: &str) -> bool {
         self.offered.as_ref().is_none_or(|offered| offered.contains(scheduler))
     }
+}
+
+fn is_weighted(service: &ServicePlan) -> bool {
+    [Pool::Cluster, Pool::Local].into_iter().any(|pool| weights::matter(service, &service.weighted(pool)))
 }
 
 /// There is none that draws at random: the plan has replaced that with turns.

@@ -4,7 +4,6 @@
 //! RCU grace period. So a Service whose weights vary has the scheduler that regards weights all the time. Its usual weight is a
 //! high one, so that the destinations beside a new one, or one on trial, are not written again.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use portolan_kernel::ipvs::Scheduling;
@@ -24,10 +23,9 @@ pub(super) fn regarding(scheduler: &str) -> &str {
     }
 }
 
-/// Whether endpoints of the Service have different weights, or can get them by what is observed of them.
-pub(super) fn are_in(service: &ServicePlan) -> bool {
-    let repeats = |slots: &[Endpoint]| slots.iter().collect::<BTreeSet<_>>().len() < slots.len();
-    service.balance.weights_vary || repeats(&service.cluster) || repeats(&service.local)
+/// Whether endpoints of a pool have different weights, or can get them by what is observed of them.
+pub(super) fn matter(service: &ServicePlan, endpoints: &[(Endpoint, u32)]) -> bool {
+    service.balance.weights_vary || endpoints.iter().any(|(_, weight)| *weight > 1)
 }
 
 /// What the weights are multiplied with. Shares stay exactly the same: without a whole factor, or with other schedulers, of which
