@@ -25,7 +25,7 @@ mod system;
 pub const IS_LINUX: bool = cfg!(target_os = "linux");
 
 pub use error::{Error, Refusal, Result};
-pub use system::memory::{release_unused_memory, resident_bytes, share_one_heap};
+pub use system::memory::{heap_bytes, release_unused_memory, resident_bytes, share_one_heap};
 pub use system::namespace::{enter_network_namespace, enter_new_network_namespace, open_network_namespace};
 pub use system::processor::thread_cpu_time;
 pub use system::*;

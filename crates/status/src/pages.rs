@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -51,6 +52,22 @@ pub(crate) struct Site {
     pub(crate) start: Moment,
 }
 
+/// A large page. Once it is sent, its memory and what it was rendered from go back to the system.
+struct Rendered(String);
+
+impl AsRef<[u8]> for Rendered {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl Drop for Rendered {
+    fn drop(&mut self) {
+        self.0 = String::new();
+        portolan_kernel::release_unused_memory();
+    }
+}
+
 pub(crate) fn handler(site: Arc<Site>) -> Handler {
     Arc::new(move |request| {
         let site = site.clone();
@@ -82,7 +99,7 @@ impl Site {
             scrape.page()
         });
         match page.await {
-            Ok(page) => answer(StatusCode::OK, CONTENT_TYPE, page),
+            Ok(page) => answer(StatusCode::OK, CONTENT_TYPE, Bytes::from_owner(Rendered(page))),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("rendering the page failed: {error}\n")),
         }
     }

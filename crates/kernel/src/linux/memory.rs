@@ -23,6 +23,19 @@ pub fn share_one_heap() {
     }
 }
 
+/// The bytes that the program has allocated and not freed; `None` with an allocator that does not count them. What is resident
+/// beyond them is free memory between them, or pages of files.
+pub fn heap_bytes() -> Option<u64> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes no pointers, and returns numbers.
+        let counts = unsafe { libc::mallinfo2() };
+        Some((counts.uordblks + counts.hblkhd) as u64)
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
 /// The resident memory of this process.
 pub fn resident_bytes() -> io::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;

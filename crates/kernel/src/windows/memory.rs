@@ -10,6 +10,11 @@ pub fn release_unused_memory() {}
 /// All threads share one heap on Windows.
 pub fn share_one_heap() {}
 
+/// Windows does not count them.
+pub fn heap_bytes() -> Option<u64> {
+    None
+}
+
 /// The resident memory of this process: its working set.
 pub fn resident_bytes() -> io::Result<u64> {
     usage::memory().map(|memory| memory.WorkingSetSize as u64)

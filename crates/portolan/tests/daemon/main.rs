@@ -25,6 +25,7 @@ mod kubectl;
 mod layouts;
 mod life;
 mod loopback;
+mod memory;
 mod moving;
 mod names;
 mod node;

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 /// Far above what a repair takes, and far below the sync period: a loaded machine must not fail the test.
 const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 /// Without notification, nothing would be repaired for an hour.
-const SELDOM: [&str; 2] = ["--iptables-sync-period=1h", "--iptables-min-sync-period=1s"];
+pub(crate) const SELDOM: [&str; 2] = ["--iptables-sync-period=1h", "--iptables-min-sync-period=1s"];
 
 #[test]
 fn changes_by_others_are_undone() {
@@ -40,21 +40,6 @@ fn changes_by_others_are_undone() {
         println!("nft {change}: repaired after {elapsed:?}");
         assert_eq!(node.answer("pod-a3", WEB, Protocol::Tcp), "pod-a1", "nft {change}");
     }
-}
-
-/// Rules are read, compared and written as text, in memory that the allocator would keep: 14 MiB would stay.
-#[test]
-fn a_repair_returns_its_memory() {
-    let mut node = Node::new();
-    node.write("many.yaml", &many_services(2000));
-    command(&node, "iptables-nft -t mangle -N KUBE-IPTABLES-HINT");
-    node.start_with(&[&["--proxy-mode=iptables"], &SELDOM[..]].concat());
-    for count in 1..=3 {
-        command(&node, "iptables-nft -t nat -F KUBE-SERVICES");
-        until("it is repaired", || node.log().matches(" repaired ").count() >= count);
-    }
-    until("the memory is returned", || node.own_bytes() < 12 << 20);
-    println!("2,000 Services in iptables mode: {} KiB after three repairs", node.own_bytes() >> 10);
 }
 
 #[test]
@@ -191,12 +176,16 @@ fn one_foreign_change_is_compared_and_logged_once() {
 /// So many that the rules of one chain do not fit into one notification.
 const SOME: usize = 300;
 
-fn many_services(count: usize) -> String {
+pub(crate) fn many_services(count: usize) -> String {
     let one = |number: usize| {
-        let cluster_ip = format!("10.96.{}.{}", 1 + number / 200, 1 + number % 200);
-        service(&format!("s{number}"), &cluster_ip, "type: ClusterIP", &["10.244.1.2", "10.244.2.2"])
+        service(&format!("s{number}"), &many_address(number), "type: ClusterIP", &["10.244.1.2", "10.244.2.2"])
     };
     (0..count).map(one).collect::<Vec<String>>().join("---\n")
+}
+
+/// The cluster IP of one of them.
+pub(crate) fn many_address(number: usize) -> String {
+    format!("10.96.{}.{}", 1 + number / 200, 1 + number % 200)
 }
 
 /// The program that reads all rules fails from now on: a repair does without it, because the kernel has named the chains.

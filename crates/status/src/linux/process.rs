@@ -65,6 +65,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_allocated_counts_until_it_is_freed() {
+        const SIZE: u64 = 64 << 20;
+        let heap = || portolan_kernel::heap_bytes().unwrap();
+        let before = heap();
+        let block = vec![1_u8; SIZE as usize];
+        let during = heap();
+        drop(block);
+        // Other tests allocate meanwhile.
+        assert!(during >= before + SIZE / 2 && heap() <= during - SIZE / 2, "{before} {during}");
+    }
+
+    #[test]
     fn a_name_may_look_like_fields() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0";
         assert_eq!(stat_field(stat, USER_TICKS).unwrap(), 250.0);

@@ -17,6 +17,7 @@ pub(crate) struct OwnMetrics {
     pub(crate) objects_written: Metric,
     pub(crate) objects_repaired: Metric,
     pub(crate) last_drift: Metric,
+    pub(crate) heap: Metric,
     pub(crate) services: Metric,
     pub(crate) service_ports: Metric,
     pub(crate) endpoints: Metric,
@@ -92,6 +93,12 @@ impl OwnMetrics {
                 Kind::Gauge,
                 &[],
                 "Time when a foreign change was last found, in seconds since 1970; 0 if never.",
+            ),
+            heap: add(
+                "portolan_heap_bytes",
+                Kind::Gauge,
+                &[],
+                "Memory that the program has allocated and not freed; 0 where it is not counted: with musl and on Windows.",
             ),
             services: add("portolan_services", Kind::Gauge, &[], "Services."),
             service_ports: add(

@@ -72,6 +72,7 @@ impl Scrape {
             Ok(process) => self.metrics.generic.set_process(&process),
             Err(error) => tracing::debug!("{error:#}; the process_ metrics are not updated"),
         }
+        portolan_kernel::heap_bytes().into_iter().for_each(|bytes| self.metrics.own.heap.set(&[], bytes as f64));
     }
 
     fn refresh(&self, cache: &mut TrafficCache) {
