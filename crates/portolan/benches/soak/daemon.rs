@@ -1,10 +1,12 @@
 //! The daemon under test, which is restarted often.
 
-use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use portolan_testkit::cluster::Program;
 use portolan_testkit::{Host, Lab, topology};
@@ -15,6 +17,7 @@ use crate::stage::Stage;
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 /// Memory is compared in this mode only.
 const FIRST_MODE: &str = "nftables";
+const METRICS: &str = "127.0.0.1:10249";
 pub(crate) const DNS: &str = "169.254.20.10";
 
 pub(crate) struct Daemon {
@@ -87,6 +90,16 @@ impl Daemon {
         }
         let running = self.running.lock().expect("no thread panics with it");
         running.as_ref().filter(|(_, since)| since.elapsed() >= at_least).map(|(program, _)| program.id())
+    }
+
+    /// The page that Prometheus would read.
+    pub(crate) fn metrics(&self) -> io::Result<String> {
+        self.node().run(|| {
+            let mut stream = TcpStream::connect(METRICS)?;
+            write!(stream, "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
+            let mut page = String::new();
+            stream.read_to_string(&mut page).map(|_| page)
+        })
     }
 
     /// Whether the kernel holds what the daemon has planned; otherwise the difference.

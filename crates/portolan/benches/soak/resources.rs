@@ -9,7 +9,8 @@ use crate::cluster::Cluster;
 
 /// A start and a change of the mode leave work behind; a sample counts after that.
 const WARM: Duration = Duration::from_secs(30);
-const BETWEEN: Duration = Duration::from_secs(2);
+/// As often as Prometheus would read them, or a little more.
+const BETWEEN: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(crate) struct Resources(Mutex<Vec<Sample>>);
@@ -18,6 +19,8 @@ pub(crate) struct Resources(Mutex<Vec<Sample>>);
 pub(crate) struct Sample {
     /// Since the beginning.
     at: Duration,
+    /// Allocated and not freed.
+    pub(crate) heap_kilobytes: f64,
     pub(crate) resident_kilobytes: f64,
     /// Without the pages of the program file, which the kernel keeps and drops as it likes.
     pub(crate) own_kilobytes: f64,
@@ -28,7 +31,7 @@ impl Resources {
     pub(crate) fn watch(&self, cluster: &Cluster, is_over: &AtomicBool) {
         let begin = Instant::now();
         while !is_over.load(Ordering::Relaxed) {
-            let sample = cluster.daemon.process(WARM).and_then(|process| sample(process, begin.elapsed()));
+            let sample = cluster.daemon.process(WARM).and_then(|process| sample(cluster, process, begin.elapsed()));
             self.0.lock().expect("no thread panics with it").extend(sample);
             std::thread::sleep(BETWEEN);
         }
@@ -39,11 +42,17 @@ impl Resources {
     }
 }
 
-fn sample(process: u32, at: Duration) -> Option<Sample> {
+fn sample(cluster: &Cluster, process: u32, at: Duration) -> Option<Sample> {
+    let heap_kilobytes = heap_kilobytes(&cluster.daemon.metrics().ok()?)?;
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?.count() as f64;
     let (resident_kilobytes, own_kilobytes) = (kilobytes(&status, "VmRSS:")?, kilobytes(&status, "RssAnon:")?);
-    Some(Sample { at, resident_kilobytes, own_kilobytes, descriptors })
+    Some(Sample { at, heap_kilobytes, resident_kilobytes, own_kilobytes, descriptors })
+}
+
+fn heap_kilobytes(metrics: &str) -> Option<f64> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("portolan_heap_bytes "))?;
+    line.parse::<f64>().ok().map(|bytes| bytes / 1000.0)
 }
 
 fn kilobytes(status: &str, name: &str) -> Option<f64> {
