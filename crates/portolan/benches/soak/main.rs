@@ -8,6 +8,7 @@ mod cluster;
 mod daemon;
 mod disturb;
 mod endpoints;
+mod growth;
 mod report;
 mod resources;
 mod server;

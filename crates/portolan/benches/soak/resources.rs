@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 
-/// A start and a change of the mode leave work behind; a sample counts after that.
-const WARM: Duration = Duration::from_secs(30);
+/// A start and a change of the mode leave work behind, and traffic is counted anew; a sample counts after that.
+const WARM: Duration = Duration::from_secs(90);
 /// As often as Prometheus would read them, or a little more.
 const BETWEEN: Duration = Duration::from_secs(10);
 
@@ -18,7 +18,7 @@ pub(crate) struct Resources(Mutex<Vec<Sample>>);
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     /// Since the beginning.
-    at: Duration,
+    pub(crate) at: Duration,
     /// Allocated and not freed.
     pub(crate) heap_kilobytes: f64,
     pub(crate) resident_kilobytes: f64,
@@ -58,20 +58,4 @@ fn heap_kilobytes(metrics: &str) -> Option<f64> {
 fn kilobytes(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse().ok()
-}
-
-/// Those of the last third of the time. The daemon has not been restarted since the first third, so that what it keeps has
-/// reached its limits, such as the last 1,000 changes.
-pub(crate) fn settled(samples: &[Sample], elapsed: Duration) -> Vec<Sample> {
-    samples.iter().filter(|it| it.at >= elapsed * 2 / 3).copied().collect()
-}
-
-/// By least squares: how much a quantity grows in an hour; `None` without samples over some time.
-pub(crate) fn slope_per_hour(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Option<f64> {
-    let mean = |of: &dyn Fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-    let hours = |it: &Sample| it.at.as_secs_f64() / 3600.0;
-    let (time, value) = (mean(&hours), mean(&|it| of(it)));
-    let covariance: f64 = samples.iter().map(|it| (hours(it) - time) * (of(it) - value)).sum();
-    let variance: f64 = samples.iter().map(|it| (hours(it) - time).powi(2)).sum();
-    (variance > 0.0).then(|| covariance / variance)
 }
