@@ -56,13 +56,14 @@ impl Current {
         let domain = self.settings.domain();
         let paths = question.paths(&self.names(&domain)).map_err(|mistake| anyhow!(mistake))?;
         let met = self.view.trace_kernel_all(&self.plan, &paths.packets())?;
+        // The rules that were read are free by now.
         portolan_kernel::release_unused_memory();
         Ok(PathAnswer::of(&self.plan, &paths, &met, KERNEL))
     }
 
     pub(crate) fn verify(&self) -> anyhow::Result<VerifyAnswer> {
         let answer = verify_answer(self.settings.traffic.mode.name(), &self.view.verify(&self.plan)?);
-        // What was read is free by now.
+        // As above.
         portolan_kernel::release_unused_memory();
         Ok(answer)
     }
