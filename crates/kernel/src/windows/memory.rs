@@ -10,7 +10,7 @@ pub fn release_unused_memory() {}
 /// All threads share one heap on Windows.
 pub fn share_one_heap() {}
 
-/// Windows does not count them.
+/// `None`: the allocator of Windows does not count what is allocated.
 pub fn heap_bytes() -> Option<u64> {
     None
 }

@@ -18,6 +18,8 @@ const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
 /// Memory is compared in this mode only.
 const FIRST_MODE: &str = "nftables";
 const METRICS: &str = "127.0.0.1:10249";
+/// A daemon that hangs must not hang the soak.
+const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const DNS: &str = "169.254.20.10";
 
 pub(crate) struct Daemon {
@@ -96,6 +98,7 @@ impl Daemon {
     pub(crate) fn metrics(&self) -> io::Result<String> {
         self.node().run(|| {
             let mut stream = TcpStream::connect(METRICS)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
             write!(stream, "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
             let mut page = String::new();
             stream.read_to_string(&mut page).map(|_| page)

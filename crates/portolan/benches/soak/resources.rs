@@ -55,7 +55,8 @@ fn heap_kilobytes(metrics: &str) -> Option<f64> {
     line.parse::<f64>().ok().map(|bytes| bytes / 1000.0)
 }
 
+/// The "kB" of the kernel have 1,024 bytes.
 fn kilobytes(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim().trim_end_matches(" kB").parse().ok()
+    line.trim().trim_end_matches(" kB").parse::<f64>().ok().map(|number| number * 1.024)
 }
