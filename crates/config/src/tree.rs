@@ -33,19 +33,19 @@ impl Tree {
 pub(crate) fn read(text: &str) -> Result<Tree, (u32, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match portolan_yaml::read_first(text, DuplicateKeys::Kept) {
-        Ok(node) => Ok(from_node(node)),
+        Ok(tree) => Ok(from_node(&tree.root(text))),
         // Some JSON is not YAML, for example if it is indented with tabs.
         Err(error) => serde_json::from_str(text).map(from_json).map_err(|_| (error.line, error.reason)),
     }
 }
 
-fn from_node(node: Node<'_>) -> Tree {
-    match node.content {
-        Content::Plain(text) => from_scalar(Scalar::of(&text)),
-        Content::Quoted(text) => Tree::Text(text.into_owned()),
-        Content::List(items) => Tree::List(items.into_iter().map(|item| (item.line, from_node(item))).collect()),
+fn from_node(node: &Node<'_>) -> Tree {
+    match node.content() {
+        Content::Plain(text) => from_scalar(Scalar::of(text)),
+        Content::Quoted(text) => Tree::Text(text.to_owned()),
+        Content::List(items) => Tree::List(items.map(|item| (item.line(), from_node(&item))).collect()),
         Content::Map(entries) => {
-            Tree::Map(entries.into_iter().map(|it| (it.line, it.key.into_owned(), from_node(it.value))).collect())
+            Tree::Map(entries.map(|it| (it.line, it.key.to_owned(), from_node(&it.value))).collect())
         }
     }
 }

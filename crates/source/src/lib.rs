@@ -22,6 +22,7 @@ mod object;
 mod options;
 mod parse;
 mod pods;
+mod reading;
 mod report;
 mod spec;
 mod store;

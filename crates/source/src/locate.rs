@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::files;
-use crate::yaml::document::{Content, Document};
+use crate::yaml::document::Reader;
 use crate::yaml::split::split;
 
 /// An object whose lines are wanted.
@@ -56,24 +56,15 @@ fn locate_in(file: &Path, text: &str, wanted: &[WantedObject], found: &mut [Opti
     let lines: Vec<&str> = text.lines().collect();
     for document in split(text) {
         for (object, place) in wanted.iter().zip(found.iter_mut()) {
-            if place.is_none() && mentions(&document, &object.name) {
-                *place = located(file, &lines, &document, object);
+            // Only documents that mention the name are parsed.
+            if place.is_none() && document.text(text).contains(&object.name) {
+                *place = located(file, &lines, &document.reader(text), object);
             }
         }
     }
 }
 
-/// Only documents that mention the name are parsed.
-fn mentions(document: &Document<'_>, name: &str) -> bool {
-    match &document.content {
-        Content::Yaml(text) => text.contains(name),
-        Content::Json(text) => text.contains(name),
-        Content::Item(..) => true,
-    }
-}
-
-fn located(file: &Path, lines: &[&str], document: &Document<'_>, object: &WantedObject) -> Option<LocatedObject> {
-    let reader = document.reader();
+fn located(file: &Path, lines: &[&str], reader: &Reader<'_>, object: &WantedObject) -> Option<LocatedObject> {
     let header = reader.header().ok()??;
     let namespace = Some(header.metadata.namespace.as_str()).filter(|it| !it.is_empty()).unwrap_or("default");
     let is_namespaced = !object.namespace.is_empty();

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use portolan_model::{ServiceName, Snapshot};
 
@@ -13,6 +12,7 @@ use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
 use crate::options::{Options, State};
 use crate::parse;
+use crate::reading::{self, FileContent, Outcome, ReadFile, Request};
 use crate::report::{Ignored, Problem, Report};
 use crate::store::{Store, Taken};
 use crate::world::World;
@@ -37,13 +37,6 @@ struct Progress {
     ignored: Vec<Ignored>,
 }
 
-/// A file that may have changed. The text is there already when it does not come from the disk.
-struct Candidate {
-    number: u32,
-    stamp: Option<Stamp>,
-    text: Option<String>,
-}
-
 impl Manifests {
     /// Reads nothing but the state file.
     pub fn new(options: Options) -> Self {
@@ -64,7 +57,7 @@ impl Manifests {
     pub fn set_text(&mut self, text: &str) -> Report {
         let place = (0, self.options.paths.first().cloned().unwrap_or_default());
         let number = self.number(place);
-        self.update(vec![Candidate { number, stamp: None, text: Some(text.to_owned()) }], Vec::new())
+        self.update(vec![self.request(number, None, Some(text.to_owned()))], Vec::new())
     }
 
     /// Reads the files that changed on disk and updates the snapshot. A file that did not change costs one `stat`.
@@ -129,52 +122,58 @@ impl Manifests {
         gone.map(|(_, number)| number).collect()
     }
 
-    fn candidate(&mut self, place: Place, stamp: Option<Stamp>) -> Option<Candidate> {
+    /// A file that may have changed.
+    fn candidate(&mut self, place: Place, stamp: Option<Stamp>) -> Option<Request> {
         let number = self.number(place);
         let known = self.store.file(number).and_then(|file| file.stamp);
-        (known.is_none() || known != stamp).then_some(Candidate { number, stamp, text: None })
+        (known.is_none() || known != stamp).then(|| self.request(number, stamp, None))
     }
 
-    fn update(&mut self, candidates: Vec<Candidate>, gone: Vec<u32>) -> Report {
+    fn request(&self, number: u32, stamp: Option<Stamp>, text: Option<String>) -> Request {
+        let file = self.store.file(number);
+        let (index, path) = file.map(|file| file.place.clone()).unwrap_or_default();
+        // A pipe is read where it is named, and not where it lies in a directory.
+        let may_be_pipe = self.options.is_read_once && self.options.paths.get(index) == Some(&path);
+        Request { number, path, may_be_pipe, stamp, text, known: file.and_then(|file| file.hash) }
+    }
+
+    fn update(&mut self, candidates: Vec<Request>, gone: Vec<u32>) -> Report {
         let mut progress = Progress::default();
         for number in candidates.iter().map(|candidate| candidate.number).chain(gone.iter().copied()) {
             progress.taken.insert(number, self.store.take(number));
         }
         gone.into_iter().for_each(|number| self.store.remove_file(number));
-        candidates.into_iter().for_each(|candidate| self.read(candidate, &mut progress));
+        reading::read(candidates, |file| self.take_in(file, &mut progress));
         let changed = self.update_world(&mut progress);
         self.report(progress.ignored, changed)
     }
 
-    /// Reads one file. Its objects stay as they were if it did not change or cannot be read.
-    fn read(&mut self, candidate: Candidate, progress: &mut Progress) {
-        let Candidate { number, stamp, text } = candidate;
+    /// The objects of a file stay as they were if it did not change or cannot be read.
+    fn take_in(&mut self, read: ReadFile, progress: &mut Progress) {
+        let ReadFile { number, stamp, outcome } = read;
         let Some(file) = self.store.file_mut(number) else { return };
-        let (index, path) = &file.place;
-        // A pipe is read where it is named, and not where it lies in a directory.
-        let may_be_pipe = self.options.is_read_once && self.options.paths.get(*index) == Some(path);
-        let text = text.map_or_else(|| files::read(path, may_be_pipe), Ok);
-        file.failure = text.as_ref().err().map(|error| format!("cannot read the file: {error}"));
-        let hash = text.as_ref().ok().map(|text| files::content_hash(text.as_bytes()));
-        let settled = stamp.filter(|stamp| stamp.is_settled(SystemTime::now()));
-        file.stamp = settled.filter(|_| text.is_ok());
-        match text {
-            Ok(text) if hash != file.hash => {
-                file.hash = hash;
-                self.parse(number, &text, progress);
+        file.stamp = stamp.filter(|_| !matches!(outcome, Outcome::Unreadable(_)));
+        file.failure = None;
+        match outcome {
+            Outcome::Changed(content) => {
+                file.hash = Some(content.hash);
+                return self.convert(number, content, progress);
             }
-            _ => self.store.put_back(number, progress.taken.remove(&number).unwrap_or_default()),
+            Outcome::Unreadable(error) => file.failure = Some(format!("cannot read the file: {error}")),
+            Outcome::Unchanged => {}
         }
+        self.store.put_back(number, progress.taken.remove(&number).unwrap_or_default());
     }
 
-    fn parse(&mut self, number: u32, text: &str, progress: &mut Progress) {
+    fn convert(&mut self, number: u32, content: FileContent, progress: &mut Progress) {
         let Some(name) = self.store.file(number).map(|file| file.name.clone()) else { return };
         let defaults = Defaults {
             service_ranges: &self.options.service_ranges,
             node_port_range: &self.options.node_port_range,
             node_name: &self.options.node_name,
         };
-        let mut parsed = parse::parse(&name, text, defaults, &mut self.names);
+        let FileContent { text, documents, .. } = content;
+        let mut parsed = parse::convert_all(&name, &text, documents, defaults, &mut self.names);
         progress.ignored.append(&mut parsed.ignored);
         self.store.fill(number, parsed, &mut progress.taken);
         progress.touched.extend(self.store.defined_by(number));

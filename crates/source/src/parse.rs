@@ -1,4 +1,4 @@
-//! From the text of a file to objects.
+//! From the documents of a file to objects.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
 use crate::report::{Ignored, Problem};
 use crate::spec::{self, HasMetadata, Header};
-use crate::yaml::document::{ReadError, Reader};
-use crate::yaml::split::split;
+use crate::yaml::document::{Document, ReadError, Reader};
 
 /// What a document became. Without an object it is malformed.
 pub(crate) struct Parsed {
@@ -26,11 +25,17 @@ pub(crate) struct ParsedFile {
     pub(crate) ignored: Vec<Ignored>,
 }
 
-pub(crate) fn parse(file: &Arc<str>, text: &str, defaults: Defaults<'_>, names: &mut Interner) -> ParsedFile {
+pub(crate) fn convert_all(
+    file: &Arc<str>,
+    text: &str,
+    documents: Vec<Document>,
+    defaults: Defaults<'_>,
+    names: &mut Interner,
+) -> ParsedFile {
     let mut parsed = ParsedFile::default();
-    for document in split(text) {
+    for document in documents {
         let context = &mut Context::new(Reading::Strict, names);
-        parsed.add(file, &document.reader(), defaults, context);
+        parsed.add(file, &document.reader(text), defaults, context);
     }
     parsed
 }

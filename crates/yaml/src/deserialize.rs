@@ -3,38 +3,28 @@
 //! The type decides what a scalar means: a string takes the text of any plain scalar but null, a bool also a quoted one.
 //! Null is an empty list and an empty mapping.
 
-use std::borrow::Cow;
-
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use crate::error::Error;
-use crate::node::{Content, Entry, Node};
+use crate::node::{Content, Entries, Entry, Items, Node};
 use crate::scalar::{self, Scalar};
 
-impl<'de> Node<'de> {
+impl<'t> Node<'t> {
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        T::deserialize(self).map_err(|error| error.at(self.line))
+        T::deserialize(*self).map_err(|error| error.at(self.line()))
     }
 
     fn expected(&self, what: &str) -> Error {
-        Error::new(self.line, format!("expected {what}, found {}", self.kind()))
+        Error::new(self.line(), format!("expected {what}, found {}", self.kind()))
     }
 
     /// The text of a scalar that is not null.
-    fn text(&self, expected: &str) -> Result<&Cow<'de, str>, Error> {
-        match &self.content {
-            Content::Plain(text) if !scalar::is_null(text) => Ok(text),
-            Content::Quoted(text) => Ok(text),
+    fn scalar(&self, expected: &str) -> Result<&'t str, Error> {
+        match self.content() {
+            Content::Plain(text) | Content::Quoted(text) if !self.is_null() => Ok(text),
             _ => Err(self.expected(expected)),
         }
-    }
-}
-
-fn visit_text<'de, V: Visitor<'de>>(text: &Cow<'de, str>, visitor: V) -> Result<V::Value, Error> {
-    match text {
-        Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
-        Cow::Owned(text) => visitor.visit_str(text),
     }
 }
 
@@ -46,22 +36,22 @@ fn visit_integer<'de, V: Visitor<'de>>(number: i128, visitor: V) -> Result<V::Va
     }
 }
 
-impl<'de> Deserializer<'de> for &Node<'de> {
+impl<'de> Deserializer<'de> for Node<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match &self.content {
-            Content::Quoted(text) => visit_text(text, visitor),
+        match self.content() {
+            Content::Quoted(text) => visitor.visit_borrowed_str(text),
             Content::Plain(text) => match Scalar::of(text) {
                 Scalar::Null => visitor.visit_unit(),
                 Scalar::Boolean(value) => visitor.visit_bool(value),
                 Scalar::Integer(number) => visit_integer(number, visitor),
                 Scalar::Number(number) if number.is_finite() => visitor.visit_f64(number),
                 Scalar::Number(_) => Err(self.expected("a finite number")),
-                Scalar::Text(_) => visit_text(text, visitor),
+                Scalar::Text(text) => visitor.visit_borrowed_str(text),
             },
-            Content::List(items) => visitor.visit_seq(Items(items.iter())),
-            Content::Map(entries) => visitor.visit_map(Entries { entries: entries.iter(), entry: None }),
+            Content::List(items) => visitor.visit_seq(Sequence(Some(items))),
+            Content::Map(entries) => visitor.visit_map(Mapping { entries: Some(entries), entry: None }),
         }
     }
 
@@ -70,36 +60,36 @@ impl<'de> Deserializer<'de> for &Node<'de> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let value = self.text("true or false").map(|text| scalar::boolean(text))?;
+        let value = self.scalar("true or false").map(scalar::boolean)?;
         visitor.visit_bool(value.ok_or_else(|| self.expected("true or false"))?)
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let number = self.text("an integer").map(|text| scalar::integer(text))?;
+        let number = self.scalar("an integer").map(scalar::integer)?;
         visit_integer(number.ok_or_else(|| self.expected("an integer"))?, visitor)
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let number = self.text("a number").map(|text| scalar::number(text))?;
+        let number = self.scalar("a number").map(scalar::number)?;
         visitor.visit_f64(number.ok_or_else(|| self.expected("a number"))?)
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visit_text(self.text("a string")?, visitor)
+        visitor.visit_borrowed_str(self.scalar("a string")?)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match &self.content {
-            Content::List(items) => visitor.visit_seq(Items(items.iter())),
-            _ if self.is_null() => visitor.visit_seq(Items([].iter())),
+        match self.content() {
+            Content::List(items) => visitor.visit_seq(Sequence(Some(items))),
+            _ if self.is_null() => visitor.visit_seq(Sequence(None)),
             _ => Err(self.expected("a list")),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match &self.content {
-            Content::Map(entries) => visitor.visit_map(Entries { entries: entries.iter(), entry: None }),
-            _ if self.is_null() => visitor.visit_map(Entries { entries: [].iter(), entry: None }),
+        match self.content() {
+            Content::Map(entries) => visitor.visit_map(Mapping { entries: Some(entries), entry: None }),
+            _ if self.is_null() => visitor.visit_map(Mapping { entries: None, entry: None }),
             _ => Err(self.expected("a mapping")),
         }
     }
@@ -162,48 +152,50 @@ impl<'de> Deserializer<'de> for &Node<'de> {
     }
 }
 
-struct Items<'t, 'de>(std::slice::Iter<'t, Node<'de>>);
+/// The items of a list, or none.
+struct Sequence<'de>(Option<Items<'de>>);
 
-impl<'de> SeqAccess<'de> for Items<'_, 'de> {
+impl<'de> SeqAccess<'de> for Sequence<'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
-        let Some(item) = self.0.next() else { return Ok(None) };
-        seed.deserialize(item).map(Some).map_err(|error| error.at(item.line))
+        let Some(item) = self.0.as_mut().and_then(Iterator::next) else { return Ok(None) };
+        seed.deserialize(item).map(Some).map_err(|error| error.at(item.line()))
     }
 
     fn size_hint(&self) -> Option<usize> {
-        Some(self.0.len())
+        Some(self.0.into_iter().flatten().count())
     }
 }
 
-struct Entries<'t, 'de> {
-    entries: std::slice::Iter<'t, Entry<'de>>,
-    entry: Option<&'t Entry<'de>>,
+/// The entries of a mapping, or none.
+struct Mapping<'de> {
+    entries: Option<Entries<'de>>,
+    entry: Option<Entry<'de>>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'_, 'de> {
+impl<'de> MapAccess<'de> for Mapping<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.entry = self.entries.next();
-        let Some(entry) = self.entry else { return Ok(None) };
-        seed.deserialize(Key(&entry.key)).map(Some).map_err(|error| error.at(entry.line))
+        self.entry = self.entries.as_mut().and_then(Iterator::next);
+        let Some(entry) = &self.entry else { return Ok(None) };
+        seed.deserialize(Key(entry.key)).map(Some).map_err(|error| error.at(entry.line))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         let Some(entry) = self.entry.take() else { return Err(de::Error::custom("a value without a key")) };
-        seed.deserialize(&entry.value).map_err(|error| error.at(entry.value.line).of(&entry.key))
+        seed.deserialize(entry.value).map_err(|error| error.at(entry.value.line()).of(entry.key))
     }
 }
 
-struct Key<'t, 'de>(&'t Cow<'de, str>);
+struct Key<'de>(&'de str);
 
-impl<'de> Deserializer<'de> for Key<'_, 'de> {
+impl<'de> Deserializer<'de> for Key<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visit_text(self.0, visitor)
+        visitor.visit_borrowed_str(self.0)
     }
 
     forward_to_deserialize_any! {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScanError, Span, StrInput};
 
 use crate::error::Error;
-use crate::mapping::{DuplicateKeys, Mapping};
-use crate::node::{Content, Node};
+use crate::mapping::{self, DuplicateKeys};
+use crate::node::{Cell, Key, Kind, LONGEST, Tree};
 use crate::tag;
 
 /// Deeper than any document needs; a limit protects the stack.
@@ -15,17 +15,21 @@ const DEEPEST: usize = 100;
 /// How many nodes the anchors and aliases of a document may copy: a small text must not become a huge tree.
 const MOST_COPIES: usize = 100_000;
 
-pub(crate) fn read_one(text: &str) -> Result<Node<'_>, Error> {
+/// The parser's number of a value without an anchor.
+const NO_ANCHOR: usize = 0;
+
+pub(crate) fn read_one(text: &str) -> Result<Tree, Error> {
     let mut documents = Documents::new(text, DuplicateKeys::Refused);
-    let first = documents.next().unwrap_or_else(|| Ok(Node::null(1)))?;
+    let first = documents.next().unwrap_or_else(|| Ok(Tree::null()))?;
     match documents.next() {
-        Some(second) => Err(Error::new(second?.line, "there is more than one document")),
+        Some(second) => Err(Error::new(second?.root(text).line(), "there is more than one document")),
         None => Ok(first),
     }
 }
 
 /// The documents of a text, one after the other. An error is the last item.
 pub(crate) struct Documents<'a> {
+    text: &'a str,
     parser: Parser<'a, StrInput<'a>>,
     duplicate_keys: DuplicateKeys,
     failed: bool,
@@ -34,11 +38,14 @@ pub(crate) struct Documents<'a> {
 impl<'a> Documents<'a> {
     pub(crate) fn new(text: &'a str, duplicate_keys: DuplicateKeys) -> Self {
         let options = granit_parser::options! { flow_nesting_limit: DEEPEST, block_nesting_limit: DEEPEST };
-        Self { parser: Parser::new_from_str_with_options(text, options), duplicate_keys, failed: false }
+        Self { text, parser: Parser::new_from_str_with_options(text, options), duplicate_keys, failed: false }
     }
 
-    fn document(&mut self) -> Result<Option<Node<'a>>, Error> {
-        let mut builder = Builder::new(self.duplicate_keys);
+    fn document(&mut self) -> Result<Option<Tree>, Error> {
+        if self.text.len() > LONGEST {
+            return Err(too_long(1));
+        }
+        let mut builder = Builder::new(self.text, self.duplicate_keys);
         while let Some(event) = self.parser.next_event() {
             let (event, span) = event.map_err(|error| refused(&error))?;
             if event == Event::DocumentEnd {
@@ -46,12 +53,12 @@ impl<'a> Documents<'a> {
             }
             builder.add(event, &span)?;
         }
-        Ok(builder.root)
+        Ok((!builder.tree.cells.is_empty()).then_some(builder.tree))
     }
 }
 
-impl<'a> Iterator for Documents<'a> {
-    type Item = Result<Node<'a>, Error>;
+impl Iterator for Documents<'_> {
+    type Item = Result<Tree, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
@@ -75,33 +82,38 @@ fn too_deep(line: u32) -> Error {
     Error::new(line, format!("nested more than {DEEPEST} levels deep"))
 }
 
+fn too_long(line: u32) -> Error {
+    Error::new(line, format!("the text is longer than {LONGEST} bytes"))
+}
+
 fn line(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX).max(1)
 }
 
 struct Builder<'a> {
+    text: &'a str,
     duplicate_keys: DuplicateKeys,
-    root: Option<Node<'a>>,
-    open: Vec<Open<'a>>,
-    anchors: HashMap<usize, Node<'a>>,
+    tree: Tree,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Vec<Cell>>,
     copies: usize,
 }
 
 /// A list or a mapping that has begun.
-struct Open<'a> {
-    line: u32,
+struct Open {
+    place: usize,
     anchor: usize,
-    children: Children<'a>,
-}
-
-enum Children<'a> {
-    Items(Vec<Node<'a>>),
-    Entries(Mapping<'a>),
+    is_mapping: bool,
+    /// The key whose value comes next, and whether it is a merge key.
+    key: Option<(Key, bool)>,
+    /// Where the values of merge keys are.
+    merges: Vec<usize>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(duplicate_keys: DuplicateKeys) -> Self {
-        Self { duplicate_keys, root: None, open: Vec::new(), anchors: HashMap::new(), copies: 0 }
+    fn new(text: &'a str, duplicate_keys: DuplicateKeys) -> Self {
+        let (tree, open, anchors, copies) = Default::default();
+        Self { text, duplicate_keys, tree, open, anchors, copies }
     }
 
     fn add(&mut self, event: Event<'a>, span: &Span) -> Result<(), Error> {
@@ -109,16 +121,16 @@ impl<'a> Builder<'a> {
         let located = |reason: String| Error::new(line, reason);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let content = tag::scalar(text, style, &tag).map_err(located)?;
-                self.complete(Node { line, content }, anchor)
+                let (kind, text) = tag::scalar(text, style, &tag).map_err(located)?;
+                self.scalar(kind, &text, line, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 tag::collection(&tag, "seq").map_err(located)?;
-                self.begin(Open { line, anchor, children: Children::Items(Vec::new()) })
+                self.begin(Kind::List, line, anchor)
             }
             Event::MappingStart(_, anchor, tag) => {
                 tag::collection(&tag, "map").map_err(located)?;
-                self.begin(Open { line, anchor, children: Children::Entries(Mapping::default()) })
+                self.begin(Kind::Map, line, anchor)
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => self.alias(anchor, line),
@@ -126,9 +138,24 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn begin(&mut self, open: Open<'a>) -> Result<(), Error> {
-        self.check_depth(open.line, 1)?;
-        self.open.push(open);
+    fn scalar(&mut self, kind: Kind, text: &str, line: u32, anchor: usize) -> Result<(), Error> {
+        let text = if kind == Kind::Null { "" } else { text };
+        let part = self.tree.part(self.text, text).ok_or_else(|| too_long(line))?;
+        let cell = Cell::scalar(line, kind, part, Key::default());
+        if anchor != NO_ANCHOR {
+            self.remember(anchor, vec![cell])?;
+        }
+        self.push(&[cell])
+    }
+
+    fn begin(&mut self, kind: Kind, line: u32, anchor: usize) -> Result<(), Error> {
+        self.check_depth(line, 1)?;
+        if self.awaits_key() {
+            return Err(not_a_key(line));
+        }
+        let key = self.next_key();
+        let place = self.tree.open(line, kind, key);
+        self.open.push(Open { place, anchor, is_mapping: kind == Kind::Map, key: None, merges: Vec::new() });
         Ok(())
     }
 
@@ -141,44 +168,89 @@ impl<'a> Builder<'a> {
 
     fn end(&mut self) -> Result<(), Error> {
         let Some(open) = self.open.pop() else { return Ok(()) };
-        let content = match open.children {
-            Children::Items(items) => Content::List(items),
-            Children::Entries(mapping) => mapping.finish(self.duplicate_keys)?,
-        };
-        self.complete(Node { line: open.line, content }, open.anchor)
+        if open.is_mapping {
+            mapping::finish(&mut self.tree, self.text, open.place + 1, &open.merges, self.duplicate_keys)?;
+        }
+        self.tree.close(open.place);
+        match open.anchor {
+            NO_ANCHOR => Ok(()),
+            anchor => self.remember(anchor, self.tree.cells[open.place..].to_vec()),
+        }
     }
 
-    fn complete(&mut self, node: Node<'a>, anchor: usize) -> Result<(), Error> {
-        // Nodes without an anchor have number 0.
-        if anchor != 0 {
-            self.count_copy(&node, node.line)?;
-            self.anchors.insert(anchor, node.clone());
-        }
-        self.push(node)
+    /// Keeps a value for its aliases.
+    fn remember(&mut self, anchor: usize, value: Vec<Cell>) -> Result<(), Error> {
+        self.count_copy(&value)?;
+        self.anchors.insert(anchor, value);
+        Ok(())
     }
 
     fn alias(&mut self, anchor: usize, line: u32) -> Result<(), Error> {
-        let node = self.anchors.get(&anchor).ok_or_else(|| Error::new(line, "an alias refers to a node around it"))?;
-        self.check_depth(line, node.extent().1)?;
-        let node = Node { line, content: node.content.clone() };
-        self.count_copy(&node, line)?;
-        self.push(node)
+        let cells = self.anchors.get(&anchor).ok_or_else(|| Error::new(line, "an alias refers to a node around it"))?;
+        let mut cells = cells.clone();
+        cells[0].line = line;
+        self.check_depth(line, depth(&cells))?;
+        self.count_copy(&cells)?;
+        self.push(&cells)
     }
 
-    fn count_copy(&mut self, node: &Node<'a>, line: u32) -> Result<(), Error> {
-        self.copies += node.extent().0;
+    fn count_copy(&mut self, cells: &[Cell]) -> Result<(), Error> {
+        self.copies += cells.len();
         if self.copies > MOST_COPIES {
-            return Err(Error::new(line, format!("anchors and aliases copy more than {MOST_COPIES} values")));
+            let reason = format!("anchors and aliases copy more than {MOST_COPIES} values");
+            return Err(Error::new(cells[0].line, reason));
         }
         Ok(())
     }
 
-    fn push(&mut self, node: Node<'a>) -> Result<(), Error> {
-        match self.open.last_mut().map(|open| &mut open.children) {
-            None => self.root = Some(node),
-            Some(Children::Items(items)) => items.push(node),
-            Some(Children::Entries(mapping)) => mapping.push(node)?,
+    /// Adds a whole value, or a key.
+    fn push(&mut self, value: &[Cell]) -> Result<(), Error> {
+        if self.awaits_key() {
+            return self.begin_entry(value);
         }
+        let (key, place) = (self.next_key(), self.tree.cells.len());
+        self.tree.cells.extend(value);
+        self.tree.cells[place].key = key;
         Ok(())
     }
+
+    fn awaits_key(&self) -> bool {
+        self.open.last().is_some_and(|open| open.is_mapping && open.key.is_none())
+    }
+
+    fn begin_entry(&mut self, key: &[Cell]) -> Result<(), Error> {
+        let Cell { line, kind, text, .. } = key[0];
+        let is_text = matches!(kind, Kind::Plain | Kind::Quoted);
+        let is_merge = kind == Kind::Plain && self.tree.text(self.text, text) == "<<";
+        let open = self.open.last_mut().filter(|_| is_text).ok_or_else(|| not_a_key(line))?;
+        open.key = Some((Key { line, text }, is_merge));
+        Ok(())
+    }
+
+    /// The key of the value that is added next. A list has none.
+    fn next_key(&mut self) -> Key {
+        let place = self.tree.cells.len();
+        let Some(open) = self.open.last_mut() else { return Key::default() };
+        let Some((key, is_merge)) = open.key.take() else { return Key::default() };
+        open.merges.extend(is_merge.then_some(place));
+        key
+    }
+}
+
+fn not_a_key(line: u32) -> Error {
+    Error::new(line, "a key must be a string")
+}
+
+/// How deep a value is.
+fn depth(cells: &[Cell]) -> usize {
+    let mut ends: Vec<usize> = Vec::new();
+    let mut deepest = 0;
+    for (place, cell) in cells.iter().enumerate() {
+        ends.retain(|end| *end > place);
+        if matches!(cell.kind, Kind::List | Kind::Map) {
+            ends.push(place + cell.size as usize);
+        }
+        deepest = deepest.max(ends.len());
+    }
+    deepest
 }

@@ -1,10 +1,9 @@
 //! The entries of a mapping: keys that repeat, and merge keys (`<<`).
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::node::{Content, Entry, Node};
+use crate::node::{Cell, Kind, Tree};
 
 /// What happens to a key that a mapping has twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,57 +13,47 @@ pub enum DuplicateKeys {
     Kept,
 }
 
-/// A mapping that is being read. Keys and values arrive in turn.
-#[derive(Default)]
-pub(crate) struct Mapping<'a> {
-    entries: Vec<Entry<'a>>,
-    key: Option<Key<'a>>,
-    /// The values of merge keys.
-    merged: Vec<Node<'a>>,
+/// The end of a mapping whose entries begin at a place. Those with merge keys, whose places are given in order, are replaced by
+/// what they merge.
+pub(crate) fn finish(
+    tree: &mut Tree,
+    text: &str,
+    begin: usize,
+    merges: &[usize],
+    duplicate_keys: DuplicateKeys,
+) -> Result<(), Error> {
+    let merges: Vec<usize> = merges.iter().map(|place| place - begin).collect();
+    if duplicate_keys == DuplicateKeys::Refused {
+        refuse_duplicates(tree, text, &tree.cells[begin..], &merges)?;
+    }
+    if !merges.is_empty() {
+        let entries = tree.cells.split_off(begin);
+        let merged = merged(tree, text, &entries, &merges)?;
+        tree.cells.extend(merged);
+    }
+    Ok(())
 }
 
-struct Key<'a> {
-    line: u32,
-    text: Cow<'a, str>,
-    is_merge: bool,
+/// The values one after the other, each with its place.
+fn values(cells: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let place = next;
+        next += cells.get(place)?.size as usize;
+        Some((place, cells.get(place..next)?))
+    })
 }
 
-impl<'a> Mapping<'a> {
-    pub(crate) fn push(&mut self, node: Node<'a>) -> Result<(), Error> {
-        match self.key.take() {
-            None => self.key = Some(key(node)?),
-            Some(key) if key.is_merge => self.merged.push(node),
-            Some(key) => self.entries.push(Entry { line: key.line, key: key.text, value: node }),
+fn refuse_duplicates(tree: &Tree, text: &str, entries: &[Cell], merges: &[usize]) -> Result<(), Error> {
+    let mut known = HashSet::new();
+    let own = values(entries).filter(|(place, _)| merges.binary_search(place).is_err());
+    for (_, value) in own {
+        let key = tree.text(text, value[0].key.text);
+        if !known.insert(key) {
+            return Err(Error::new(value[0].key.line, format!("duplicate mapping key: {}", shown(key))));
         }
-        Ok(())
     }
-
-    pub(crate) fn finish(mut self, duplicate_keys: DuplicateKeys) -> Result<Content<'a>, Error> {
-        if duplicate_keys == DuplicateKeys::Refused {
-            refuse_duplicates(&self.entries)?;
-        }
-        if !self.merged.is_empty() {
-            merge(&mut self.entries, self.merged)?;
-        }
-        Ok(Content::Map(self.entries))
-    }
-}
-
-fn key(node: Node<'_>) -> Result<Key<'_>, Error> {
-    let is_null = node.is_null();
-    match node.content {
-        Content::Plain(text) if !is_null => Ok(Key { line: node.line, is_merge: text == "<<", text }),
-        Content::Quoted(text) => Ok(Key { line: node.line, is_merge: false, text }),
-        _ => Err(Error::new(node.line, "a key must be a string")),
-    }
-}
-
-fn refuse_duplicates(entries: &[Entry<'_>]) -> Result<(), Error> {
-    let mut known = HashSet::with_capacity(entries.len());
-    match entries.iter().find(|entry| !known.insert(&*entry.key)) {
-        Some(entry) => Err(Error::new(entry.line, format!("duplicate mapping key: {}", shown(&entry.key)))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// A key may contain anything; a message has one line.
@@ -73,18 +62,27 @@ fn shown(key: &str) -> String {
 }
 
 /// The mapping's own entries win, then those of the first merged mapping that has the key.
-fn merge<'a>(entries: &mut Vec<Entry<'a>>, merged: Vec<Node<'a>>) -> Result<(), Error> {
-    let mut known: HashSet<String> = entries.iter().map(|entry| entry.key.to_string()).collect();
-    for node in merged {
-        let line = node.line;
-        let nodes = if let Content::List(items) = node.content { items } else { vec![node] };
-        for node in nodes {
-            match node.content {
-                Content::Map(more) => entries.extend(more.into_iter().filter(|it| known.insert(it.key.to_string()))),
-                Content::Plain(_) if node.is_null() => {}
-                _ => return Err(Error::new(line, "the value of << must be a mapping or a list of mappings")),
-            }
+fn merged(tree: &Tree, text: &str, entries: &[Cell], merges: &[usize]) -> Result<Vec<Cell>, Error> {
+    let key = |value: &[Cell]| tree.text(text, value[0].key.text);
+    let (of_merges, own): (Vec<_>, Vec<_>) =
+        values(entries).partition(|(place, _)| merges.binary_search(place).is_ok());
+    let mut known: HashSet<&str> = own.iter().map(|(_, value)| key(value)).collect();
+    let mut cells: Vec<Cell> = own.into_iter().flat_map(|(_, value)| value).copied().collect();
+    for (_, value) in of_merges {
+        for mapping in mappings(value)? {
+            let more = values(&mapping[1..]).filter(|(_, value)| known.insert(key(value)));
+            cells.extend(more.flat_map(|(_, value)| value));
         }
     }
-    Ok(())
+    Ok(cells)
+}
+
+/// The mappings that the value of a merge key has. Null is an empty one.
+fn mappings(value: &[Cell]) -> Result<Vec<&[Cell]>, Error> {
+    let is_list = value[0].kind == Kind::List;
+    let values = if is_list { values(&value[1..]).map(|(_, item)| item).collect() } else { vec![value] };
+    match values.iter().all(|value| matches!(value[0].kind, Kind::Map | Kind::Null)) {
+        true => Ok(values),
+        false => Err(Error::new(value[0].line, "the value of << must be a mapping or a list of mappings")),
+    }
 }

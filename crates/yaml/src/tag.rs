@@ -4,24 +4,30 @@ use std::borrow::Cow;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use crate::node::Content;
+use crate::node::Kind;
 use crate::scalar;
 
 type OptionalTag<'a> = Option<Cow<'a, Tag>>;
 
-pub(crate) fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, tag: &OptionalTag<'a>) -> Result<Content<'a>, String> {
+/// Whether a scalar is plain, and its text.
+pub(crate) fn scalar<'a>(
+    text: Cow<'a, str>,
+    style: ScalarStyle,
+    tag: &OptionalTag<'a>,
+) -> Result<(Kind, Cow<'a, str>), String> {
     let mismatch = |name: &str| Err(format!("the value does not match its tag !!{name}"));
     match name(tag).as_deref() {
-        Some("str" | "!") => Ok(Content::Quoted(text)),
-        Some("null") => Ok(Content::Plain(Cow::Borrowed("~"))),
-        Some("bool") if scalar::boolean(&text).is_some() => Ok(Content::Plain(text)),
-        Some("int") if scalar::integer(&text).is_some() => Ok(Content::Plain(text)),
-        Some("float") if scalar::integer(&text).is_some() => Ok(Content::Plain(Cow::Owned(format!("{text}.0")))),
-        Some("float") if scalar::number(&text).is_some() => Ok(Content::Plain(text)),
+        Some("str" | "!") => Ok((Kind::Quoted, text)),
+        Some("null") => Ok((Kind::Null, text)),
+        Some("bool") if scalar::boolean(&text).is_some() => Ok((Kind::Plain, text)),
+        Some("int") if scalar::integer(&text).is_some() => Ok((Kind::Plain, text)),
+        Some("float") if scalar::integer(&text).is_some() => Ok((Kind::Plain, Cow::Owned(format!("{text}.0")))),
+        Some("float") if scalar::number(&text).is_some() => Ok((Kind::Plain, text)),
         Some(name @ ("bool" | "int" | "float" | "map" | "seq")) => mismatch(name),
         Some("binary") => Err("the tag !!binary is not supported".to_owned()),
-        _ if style == ScalarStyle::Plain => Ok(Content::Plain(text)),
-        _ => Ok(Content::Quoted(text)),
+        _ if style == ScalarStyle::Plain && scalar::is_null(&text) => Ok((Kind::Null, text)),
+        _ if style == ScalarStyle::Plain => Ok((Kind::Plain, text)),
+        _ => Ok((Kind::Quoted, text)),
     }
 }
 

@@ -83,7 +83,7 @@ pub struct CacheDocument {
 
 impl DnsDocument {
     pub fn from_yaml(file: &str, text: &str) -> Result<Self, String> {
-        let document = portolan_yaml::read(text).and_then(|document| document.read());
+        let document = portolan_yaml::read_as(text);
         document.map_err(|error| format!("{file}: {error}"))
     }
 }

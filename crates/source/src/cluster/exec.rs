@@ -139,7 +139,7 @@ fn failure(output: &Output) -> String {
 /// The output is JSON, and YAML to some.
 fn issued(output: &[u8]) -> Result<Issued, String> {
     let text = std::str::from_utf8(output).map_err(|_| "the output is not UTF-8".to_owned())?;
-    let credential: Result<Credential, _> = portolan_yaml::read(text).and_then(|output| output.read());
+    let credential: Result<Credential, _> = portolan_yaml::read_as(text);
     let credential = credential.map_err(|_| "the output is not an ExecCredential".to_owned())?;
     let status = credential.status.ok_or("the output has no status")?;
     let token = status.token.filter(|token| !token.is_empty());

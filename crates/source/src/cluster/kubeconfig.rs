@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use portolan_yaml::Node;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
@@ -157,9 +156,8 @@ pub(super) fn place(path: &Path) -> String {
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Kubeconfig>, String> {
-    let documents = portolan_yaml::read_all(text);
     // The error has line and field, and never the value, which may be a secret.
-    documents.and_then(|it| it.iter().map(Node::read).collect()).map_err(|error| error.to_string())
+    portolan_yaml::read_all(text).map_err(|error| error.to_string())
 }
 
 impl Kubeconfig {

@@ -1,8 +1,10 @@
 //! One object's text, and how it is read.
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 
-use portolan_yaml::Node;
+use portolan_yaml::{Node, Tree};
 use serde::de::DeserializeOwned;
 
 use crate::spec::Header;
@@ -14,57 +16,92 @@ pub(crate) struct ReadError {
     pub(crate) reason: String,
 }
 
-/// One object, with the line of the file that it starts on.
-pub(crate) struct Document<'a> {
-    pub(crate) content: Content<'a>,
+/// One object, with the line of the file that it starts on. It does not hold the text of the file, so that both can go to
+/// another thread together.
+pub(crate) struct Document {
+    content: Content,
     pub(crate) line: u32,
     /// The kind of the items of a typed list, which need not repeat it.
     pub(crate) item_kind: Option<String>,
+    /// Of YAML, if it was parsed beforehand.
+    tree: Option<Result<Tree, ReadError>>,
 }
 
-pub(crate) enum Content<'a> {
-    Yaml(Cow<'a, str>),
-    Json(&'a str),
-    /// An item of a list that was parsed as a whole: the list's text, the line that the text starts on, and the item.
-    Item(&'a str, u32, Node<'a>),
+/// Ranges are those of the file.
+pub(crate) enum Content {
+    Yaml(Range<usize>),
+    /// YAML that is not in the file as it is.
+    Made(String),
+    Json(Range<usize>),
+    Item(Item),
 }
 
-impl<'a> Document<'a> {
-    pub(crate) fn new(content: Content<'a>, line: u32) -> Self {
-        Self { content, line, item_kind: None }
+/// An item of a list that was parsed as a whole.
+pub(crate) struct Item {
+    /// Of the list.
+    pub(crate) range: Range<usize>,
+    /// Of the list.
+    pub(crate) first_line: u32,
+    pub(crate) list: Arc<Tree>,
+    /// Where the item is in the list.
+    pub(crate) place: usize,
+}
+
+impl Document {
+    pub(crate) fn new(content: Content, line: u32) -> Self {
+        Self { content, line, item_kind: None, tree: None }
+    }
+
+    pub(crate) fn text<'a>(&'a self, file: &'a str) -> &'a str {
+        match &self.content {
+            Content::Made(text) => text,
+            Content::Yaml(range) | Content::Json(range) | Content::Item(Item { range, .. }) => {
+                file.get(range.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    pub(crate) fn is_yaml_of_its_own(&self) -> bool {
+        matches!(self.content, Content::Yaml(_) | Content::Made(_))
+    }
+
+    /// Parses YAML now, so that [`Self::reader`] need not.
+    pub(crate) fn parse(&mut self, file: &str) {
+        self.tree = self.is_yaml_of_its_own().then(|| parse(self.text(file)));
     }
 
     /// A document is read several times, for its header and as an object; YAML is parsed only once for that.
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        let (text, first_line, tree) = match &self.content {
-            Content::Yaml(text) => (&**text, self.line, Tree::of(portolan_yaml::read(text), text)),
-            Content::Json(text) => (*text, self.line, Tree::Json),
-            Content::Item(text, first_line, node) => (*text, *first_line, Tree::Known(node)),
+    pub(crate) fn reader<'a>(&'a self, file: &'a str) -> Reader<'a> {
+        let text = self.text(file);
+        let (first_line, form) = match (&self.content, &self.tree) {
+            (Content::Json(_), _) => (self.line, Form::Json),
+            (Content::Item(item), _) => (item.first_line, Form::Item(item.list.node(text, item.place))),
+            (_, Some(Ok(tree))) => (self.line, Form::Yaml(Cow::Borrowed(tree))),
+            (_, Some(Err(error))) => (self.line, Form::Malformed(error.clone())),
+            (_, None) => (self.line, parse(text).map_or_else(Form::Malformed, |tree| Form::Yaml(Cow::Owned(tree)))),
         };
-        Reader { document: self, text, first_line, tree }
+        Reader { document: self, text, first_line, form }
     }
+}
+
+fn parse(text: &str) -> Result<Tree, ReadError> {
+    portolan_yaml::read(text).map_err(|error| explained(error, text))
 }
 
 pub(crate) struct Reader<'a> {
-    document: &'a Document<'a>,
+    document: &'a Document,
     text: &'a str,
     /// The line of the file that the text starts on.
     first_line: u32,
-    tree: Tree<'a>,
+    form: Form<'a>,
 }
 
-enum Tree<'a> {
-    Parsed(Node<'a>),
-    Known(&'a Node<'a>),
+enum Form<'a> {
+    Yaml(Cow<'a, Tree>),
+    Item(Node<'a>),
     Malformed(ReadError),
     /// Types are read from the text itself.
     Json,
-}
-
-impl<'a> Tree<'a> {
-    fn of(read: Result<Node<'a>, portolan_yaml::Error>, text: &str) -> Self {
-        read.map_or_else(|error| Self::Malformed(explained(error, text)), Self::Parsed)
-    }
 }
 
 impl Reader<'_> {
@@ -73,11 +110,11 @@ impl Reader<'_> {
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
-        let read = match &self.tree {
-            Tree::Json => read_json(self.text),
-            Tree::Malformed(error) => Err(error.clone()),
-            Tree::Parsed(node) => node.read().map_err(|error| explained(error, self.text)),
-            Tree::Known(node) => node.read().map_err(|error| explained(error, self.text)),
+        let read = match &self.form {
+            Form::Json => read_json(self.text),
+            Form::Malformed(error) => Err(error.clone()),
+            Form::Yaml(tree) => tree.root(self.text).read().map_err(|error| explained(error, self.text)),
+            Form::Item(node) => node.read().map_err(|error| explained(error, self.text)),
         };
         read.map_err(|error| ReadError { line: self.first_line + error.line.max(1) - 1, reason: error.reason })
     }
@@ -93,18 +130,18 @@ impl Reader<'_> {
     }
 
     fn heading(&self) -> Option<Header> {
-        let Content::Yaml(text) = &self.document.content else { return None };
-        heading(text).filter(|heading| !heading.kind.is_empty())
+        let heading = self.document.is_yaml_of_its_own().then(|| heading(self.text))?;
+        heading.filter(|heading| !heading.kind.is_empty())
     }
 
     /// The line of a field such as `spec.ports[0].port`, or of the nearest field around it that is there.
     pub(crate) fn line_of(&self, path: &str) -> u32 {
-        let line = match &self.tree {
-            Tree::Parsed(node) => node.line_of(path),
-            Tree::Known(node) => node.line_of(path),
-            Tree::Malformed(_) => 1,
+        let line = match &self.form {
+            Form::Yaml(tree) => tree.root(self.text).line_of(path),
+            Form::Item(node) => node.line_of(path),
+            Form::Malformed(_) => 1,
             // Most JSON is YAML.
-            Tree::Json => portolan_yaml::read(self.text).map_or(1, |node| node.line_of(path)),
+            Form::Json => portolan_yaml::read(self.text).map_or(1, |tree| tree.root(self.text).line_of(path)),
         };
         self.first_line + line - 1
     }
@@ -129,7 +166,7 @@ fn explained(error: portolan_yaml::Error, text: &str) -> ReadError {
 
 /// The header of a document in block style, from those lines alone.
 pub(super) fn heading(text: &str) -> Option<Header> {
-    portolan_yaml::read(&heading_lines(text)).and_then(|node| node.read()).ok()
+    portolan_yaml::read_as(&heading_lines(text)).ok()
 }
 
 /// The top-level lines `apiVersion` and `kind`, and `metadata` with `name` and `namespace` below it.

@@ -1,24 +1,37 @@
 //! Cuts the text of a file into documents before anything is parsed, so that a malformed document never hides the others.
 
-use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
 
-use portolan_yaml::{self as yaml, Node};
+use portolan_yaml as yaml;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::document::{Content, Document, heading};
+use super::document::{Content, Document, Item, heading};
 use crate::spec::Header;
 
-pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+pub(crate) fn split(file: &str) -> Vec<Document> {
+    let text = file.strip_prefix('\u{feff}').unwrap_or(file);
     let mut documents = Vec::new();
     for (line, chunk) in chunks(text) {
-        match json_objects(chunk, line) {
-            Some(found) => documents.extend(found.into_iter().flat_map(|(line, text)| json_documents(text, line))),
-            None => documents.extend(yaml_documents(chunk, line)),
-        }
+        let Some(objects) = json_objects(chunk, line) else {
+            documents.extend(yaml_documents(file, chunk, line));
+            continue;
+        };
+        documents.extend(objects.into_iter().flat_map(|(line, text)| json_documents(file, text, line)));
     }
     documents
+}
+
+/// Where a part of the file is in it.
+fn range(file: &str, part: &str) -> Range<usize> {
+    let start = offset(file, part);
+    start..start + part.len()
+}
+
+/// `part` is a slice of `text`.
+fn offset(text: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
 /// Cuts at every `---` in the first column. YAML ends even a block scalar there, so this needs no parsing.
@@ -72,47 +85,46 @@ fn json_objects(chunk: &str, line: u32) -> Option<Vec<(u32, &str)>> {
     Some(objects)
 }
 
-/// `part` is a slice of `text`: the difference of their addresses gives its line.
+/// A part of a text, with its line.
 fn located<'a>(text: &'a str, line: u32, part: &'a str) -> (u32, &'a str) {
-    let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    (line + newlines(text.get(..offset).unwrap_or_default()), part)
+    (line + newlines(text.get(..offset(text, part)).unwrap_or_default()), part)
 }
 
 /// `kind: List` and typed lists yield their items, anything else itself.
-fn json_documents(text: &str, line: u32) -> Vec<Document<'_>> {
-    let document = Document::new(Content::Json(text), line);
-    match list_kind(&document, text) {
-        Some(kind) => of_kind(&kind, json_items(text, line)),
+fn json_documents(file: &str, text: &str, line: u32) -> Vec<Document> {
+    let document = Document::new(Content::Json(range(file, text)), line);
+    match list_kind(file, &document, text) {
+        Some(kind) => of_kind(&kind, json_items(file, text, line)),
         None => vec![document],
     }
 }
 
-fn yaml_documents(text: &str, line: u32) -> Vec<Document<'_>> {
-    let document = Document::new(Content::Yaml(Cow::Borrowed(text)), line);
-    match list_kind(&document, text) {
-        Some(kind) => of_kind(&kind, block_items(text, line).unwrap_or_else(|| parsed_items(text, line))),
+fn yaml_documents(file: &str, text: &str, line: u32) -> Vec<Document> {
+    let document = Document::new(Content::Yaml(range(file, text)), line);
+    match list_kind(file, &document, text) {
+        Some(kind) => of_kind(&kind, block_items(text, line).unwrap_or_else(|| parsed_items(file, text, line))),
         None => vec![document],
     }
 }
 
-fn list_kind(document: &Document<'_>, text: &str) -> Option<String> {
+fn list_kind(file: &str, document: &Document, text: &str) -> Option<String> {
     if !text.contains("List") {
         return None;
     }
     // A large list is not parsed as a whole for this.
-    let heading = if matches!(document.content, Content::Yaml(_)) { heading(text) } else { None };
+    let heading = document.is_yaml_of_its_own().then(|| heading(text)).flatten();
     let header = heading.filter(|header| !header.kind.is_empty());
-    let header = header.or_else(|| document.reader().read::<Header>().ok())?;
+    let header = header.or_else(|| document.reader(file).read::<Header>().ok())?;
     header.kind.ends_with("List").then_some(header.kind)
 }
 
-fn of_kind<'a>(list: &str, mut items: Vec<Document<'a>>) -> Vec<Document<'a>> {
+fn of_kind(list: &str, mut items: Vec<Document>) -> Vec<Document> {
     let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty());
     items.iter_mut().for_each(|item| item.item_kind = kind.map(str::to_owned));
     items
 }
 
-fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
+fn json_items(file: &str, text: &str, line: u32) -> Vec<Document> {
     #[derive(Deserialize)]
     struct List<'a> {
         #[serde(borrow, default)]
@@ -120,11 +132,11 @@ fn json_items(text: &str, line: u32) -> Vec<Document<'_>> {
     }
     let items = serde_json::from_str::<List<'_>>(text).map(|list| list.items).unwrap_or_default();
     let items = items.into_iter().map(|item| located(text, line, item.get()));
-    items.map(|(line, item)| Document::new(Content::Json(item), line)).collect()
+    items.map(|(line, item)| Document::new(Content::Json(range(file, item)), line)).collect()
 }
 
 /// The items of a list in block style, cut at their dashes: with the dash replaced by a space, an item is a document.
-fn block_items(text: &str, line: u32) -> Option<Vec<Document<'_>>> {
+fn block_items(text: &str, line: u32) -> Option<Vec<Document>> {
     let mut lines = (line..).zip(text.split_inclusive('\n')).skip_while(|(_, line)| line.trim_end() != "items:");
     lines.next()?;
     let mut items: Vec<(u32, String)> = Vec::new();
@@ -144,19 +156,19 @@ fn block_items(text: &str, line: u32) -> Option<Vec<Document<'_>>> {
             break;
         }
     }
-    Some(items.into_iter().map(|(line, text)| Document::new(Content::Yaml(Cow::Owned(text)), line)).collect())
+    Some(items.into_iter().map(|(line, text)| Document::new(Content::Made(text), line)).collect())
 }
 
 /// The items of a list in any other style, which is parsed as a whole.
-fn parsed_items<'a>(text: &'a str, line: u32) -> Vec<Document<'a>> {
-    let document = |item: Node<'a>| {
-        let of_item = line + item.line - 1;
-        Document::new(Content::Item(text, line, item), of_item)
+fn parsed_items(file: &str, text: &str, first_line: u32) -> Vec<Document> {
+    let range = range(file, text);
+    let whole = || vec![Document::new(Content::Yaml(range.clone()), first_line)];
+    let Ok(list) = yaml::read(text).map(Arc::new) else { return whole() };
+    let Some(items) = list.root(text).value("items").filter(|items| !items.is_null()) else { return Vec::new() };
+    let yaml::Content::List(items) = items.content() else { return whole() };
+    let document = |item: yaml::Node<'_>| {
+        let of_list = Item { range: range.clone(), first_line, list: list.clone(), place: item.place() };
+        Document::new(Content::Item(of_list), first_line + item.line() - 1)
     };
-    match yaml::read(text).map(|list| list.into_value("items")) {
-        Ok(None) => Vec::new(),
-        Ok(Some(Node { content: yaml::Content::List(items), .. })) => items.into_iter().map(document).collect(),
-        Ok(Some(items)) if items.is_null() => Vec::new(),
-        _ => vec![Document::new(Content::Yaml(Cow::Borrowed(text)), line)],
-    }
+    items.map(document).collect()
 }

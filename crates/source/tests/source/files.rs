@@ -88,6 +88,38 @@ fn malformed_documents_affect_only_themselves() {
     assert_eq!(directory.manifests.snapshot().services.len(), 2 * BROKEN.len(), "{printed}");
 }
 
+/// Files of all styles, one of them so large that it is not parsed beforehand.
+fn of_many_styles(index: usize) -> String {
+    let metadata = format!("{{name: s{index}}}, spec: {{clusterIP: 10.96.1.{index}, ports: [{{port: 80}}]}}");
+    match index % 6 {
+        0 => named(&format!("s{index}"), &[&format!("clusterIP: 10.96.1.{index}")]),
+        1 => format!("kind: List\nitems: [{{kind: Service, metadata: {metadata}}}]\n"),
+        2 => format!("kind: List\nitems:\n- {{kind: Service, metadata: {metadata}}}\n"),
+        3 => format!("{{\"kind\": \"Service\", \"metadata\": {{\"name\": \"s{index}\"}}}}\n"),
+        4 => {
+            let comments = "# why\n".repeat(if index == 34 { 900_000 } else { 1 });
+            format!("\u{feff}---\nkind: Service\nmetadata:\n  name: s{index}\n{comments}spec: 5\n")
+        }
+        _ => BROKEN[index % BROKEN.len()].0.to_owned(),
+    }
+}
+
+#[test]
+fn many_files_at_once_are_as_one_after_the_other() {
+    let (mut at_once, mut in_turn) = (Directory::new(&[]), Directory::new(&[]));
+    for index in 0..36 {
+        at_once.write(&format!("{index:02}.yaml"), &of_many_styles(index));
+        in_turn.write(&format!("{index:02}.yaml"), &of_many_styles(index));
+        in_turn.reload();
+    }
+    let printed = at_once.reload().1;
+    assert_eq!(printed, in_turn.reload().1);
+    assert_eq!(printed.lines().count(), 18, "{printed}");
+    let (at_once, in_turn) = (at_once.manifests.snapshot(), in_turn.manifests.snapshot());
+    assert_eq!(at_once.services.len(), 18);
+    assert_eq!(at_once.services, in_turn.services);
+}
+
 #[test]
 fn the_last_good_version_stays() {
     let mut directory = Directory::new(&[("a.yaml", &(web(&["clusterIP: 10.96.0.7"]) + &named("other", &[])))]);

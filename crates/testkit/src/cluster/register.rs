@@ -47,8 +47,7 @@ fn pod(host: &HostAddresses) -> Value {
 
 /// The documents of a manifest as JSON.
 pub fn read_manifests(text: &str) -> Result<Vec<Value>, Error> {
-    let documents = portolan_yaml::read_all(text);
-    let values: Result<Vec<Value>, _> = documents.and_then(|it| it.iter().map(portolan_yaml::Node::read).collect());
-    let values = values.map_err(|error| Error::Manifest { reason: error.to_string() })?;
+    let values: Vec<Value> =
+        portolan_yaml::read_all(text).map_err(|error| Error::Manifest { reason: error.to_string() })?;
     Ok(values.into_iter().filter(|value| !value.is_null()).collect())
 }

@@ -30,7 +30,7 @@ struct Needs {
 }
 
 fn refusal(text: &str) -> String {
-    let read: Result<Sample, Error> = portolan_yaml::read(text).and_then(|node| node.read());
+    let read: Result<Sample, Error> = portolan_yaml::read_as(text);
     read.err().unwrap_or_else(|| panic!("{text:?} is read")).to_string()
 }
 
@@ -82,7 +82,7 @@ fn a_malformed_text_is_named_by_its_line() {
         ("a: \"x\n", "line 2: "),
     ];
     for (text, expected) in cases {
-        let read = portolan_yaml::read(text).and_then(|node| node.read::<serde_json::Value>());
+        let read = portolan_yaml::read_as::<serde_json::Value>(text);
         let refusal = read.err().unwrap_or_else(|| panic!("{text:?} is read")).to_string();
         assert!(refusal.starts_with(expected), "{text:?}: {refusal}");
     }

@@ -4,8 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 fn value(text: &str) -> Value {
-    let node = portolan_yaml::read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    node.read().unwrap_or_else(|error| panic!("{text}: {error}"))
+    portolan_yaml::read_as(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]
@@ -95,7 +94,7 @@ struct Sample {
 }
 
 fn sample(text: &str) -> Sample {
-    portolan_yaml::read(text).unwrap().read().unwrap_or_else(|error| panic!("{text}: {error}"))
+    portolan_yaml::read_as(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use portolan_model::{Service, ServiceName, Slice, Snapshot};
 use portolan_source::cluster::{ClusterOptions, Names};
 use portolan_source::{Manifests, Options};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::fake::Fake;
@@ -31,8 +30,7 @@ fn sections(file: &str, text: &str) -> Vec<(String, String)> {
 }
 
 fn objects(text: &str) -> Vec<Value> {
-    let documents = portolan_yaml::read_all(text).unwrap();
-    documents.into_iter().map(|document| Value::deserialize(&document).unwrap()).filter(Value::is_object).collect()
+    portolan_yaml::read_all::<Value>(text).unwrap().into_iter().filter(Value::is_object).collect()
 }
 
 fn from_manifests(name: &str, text: &str) -> Snapshot {
