@@ -103,6 +103,8 @@ struct Builder<'a> {
 struct Open {
     place: usize,
     anchor: usize,
+    /// It stands where a key must be. That is refused at its end, because what the parser refuses within it says more.
+    is_key: bool,
     is_mapping: bool,
     /// The key whose value comes next, and whether it is a merge key.
     key: Option<(Key, bool)>,
@@ -150,12 +152,9 @@ impl<'a> Builder<'a> {
 
     fn begin(&mut self, kind: Kind, line: u32, anchor: usize) -> Result<(), Error> {
         self.check_depth(line, 1)?;
-        if self.awaits_key() {
-            return Err(not_a_key(line));
-        }
-        let key = self.next_key();
+        let (is_key, key) = (self.awaits_key(), self.next_key());
         let place = self.tree.open(line, kind, key);
-        self.open.push(Open { place, anchor, is_mapping: kind == Kind::Map, key: None, merges: Vec::new() });
+        self.open.push(Open { place, anchor, is_key, is_mapping: kind == Kind::Map, key: None, merges: Vec::new() });
         Ok(())
     }
 
@@ -168,6 +167,9 @@ impl<'a> Builder<'a> {
 
     fn end(&mut self) -> Result<(), Error> {
         let Some(open) = self.open.pop() else { return Ok(()) };
+        if open.is_key {
+            return Err(not_a_key(self.tree.cells[open.place].line));
+        }
         if open.is_mapping {
             mapping::finish(&mut self.tree, self.text, open.place + 1, &open.merges, self.duplicate_keys)?;
         }
