@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, SERVICES, udp_services};
 use crate::disturb::Disturbances;
-use crate::growth::{Growth, text};
+use crate::growth::{Growth, print_medians, text};
 use crate::resources::{Resources, Sample};
 use crate::stage::{endpoint_address, vip};
 use crate::traffic::{Tally, Traffic};
@@ -92,6 +92,7 @@ pub(crate) fn print(
     ];
     println!("| soak | |\n| --- | ---: |");
     rows.iter().for_each(|(what, value)| println!("| {what} | {value} |"));
+    print_medians(&samples);
     let lost = Lost { connections: failed_connections, queries: failed_queries };
     verdict(traffic, &lost, &growths, end)
 }
