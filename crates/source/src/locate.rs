@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use portolan_yaml::Tree;
+
 use crate::files;
 use crate::yaml::document::Reader;
 use crate::yaml::split::split;
@@ -58,7 +60,7 @@ fn locate_in(file: &Path, text: &str, wanted: &[WantedObject], found: &mut [Opti
         for (object, place) in wanted.iter().zip(found.iter_mut()) {
             // Only documents that mention the name are parsed.
             if place.is_none() && document.text(text).contains(&object.name) {
-                *place = located(file, &lines, &document.reader(text), object);
+                *place = located(file, &lines, &document.reader(text, &Tree::default()), object);
             }
         }
     }

@@ -157,7 +157,7 @@ impl Manifests {
         match outcome {
             Outcome::Changed(content) => {
                 file.hash = Some(content.hash);
-                return self.convert(number, content, progress);
+                return self.convert(number, &content, progress);
             }
             Outcome::Unreadable(error) => file.failure = Some(format!("cannot read the file: {error}")),
             Outcome::Unchanged => {}
@@ -165,15 +165,14 @@ impl Manifests {
         self.store.put_back(number, progress.taken.remove(&number).unwrap_or_default());
     }
 
-    fn convert(&mut self, number: u32, content: FileContent, progress: &mut Progress) {
+    fn convert(&mut self, number: u32, content: &FileContent, progress: &mut Progress) {
         let Some(name) = self.store.file(number).map(|file| file.name.clone()) else { return };
         let defaults = Defaults {
             service_ranges: &self.options.service_ranges,
             node_port_range: &self.options.node_port_range,
             node_name: &self.options.node_name,
         };
-        let FileContent { text, documents, .. } = content;
-        let mut parsed = parse::convert_all(&name, &text, documents, defaults, &mut self.names);
+        let mut parsed = parse::convert_all(&name, content, defaults, &mut self.names);
         progress.ignored.append(&mut parsed.ignored);
         self.store.fill(number, parsed, &mut progress.taken);
         progress.touched.extend(self.store.defined_by(number));

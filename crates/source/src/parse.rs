@@ -7,9 +7,10 @@ use crate::convert::identity::identify;
 use crate::convert::{endpoints, node, pod, service, slice};
 use crate::intern::Interner;
 use crate::object::{Kind, Object, ObjectId};
+use crate::reading::FileContent;
 use crate::report::{Ignored, Problem};
 use crate::spec::{self, HasMetadata, Header};
-use crate::yaml::document::{Document, ReadError, Reader};
+use crate::yaml::document::{ReadError, Reader};
 
 /// What a document became. Without an object it is malformed.
 pub(crate) struct Parsed {
@@ -27,15 +28,14 @@ pub(crate) struct ParsedFile {
 
 pub(crate) fn convert_all(
     file: &Arc<str>,
-    text: &str,
-    documents: Vec<Document>,
+    content: &FileContent,
     defaults: Defaults<'_>,
     names: &mut Interner,
 ) -> ParsedFile {
     let mut parsed = ParsedFile::default();
-    for document in documents {
+    for document in &content.documents {
         let context = &mut Context::new(Reading::Strict, names);
-        parsed.add(file, &document.reader(text), defaults, context);
+        parsed.add(file, &document.reader(&content.text, &content.trees), defaults, context);
     }
     parsed
 }

@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::SystemTime;
 
+use portolan_yaml::Tree;
+
 use crate::files::{self, Stamp};
 use crate::yaml::document::Document;
 use crate::yaml::split::split;
@@ -49,6 +51,9 @@ pub(crate) struct FileContent {
     pub(crate) text: String,
     pub(crate) hash: u64,
     pub(crate) documents: Vec<Document>,
+    /// Of all documents that are parsed beforehand. One piece of memory for a file: a heap that two threads share is slow for
+    /// both if one takes large pieces of it all the time.
+    pub(crate) trees: Tree,
 }
 
 /// Reads all files, in their order.
@@ -80,8 +85,10 @@ fn parse(text: String, known: Option<u64>) -> Outcome {
         return Outcome::Unchanged;
     }
     let mut documents = split(&text);
+    let mut trees = Tree::default();
     if text.len() < LARGE {
-        documents.iter_mut().for_each(|document| document.parse(&text));
+        trees = Tree::for_text_of(text.len());
+        documents.iter_mut().for_each(|document| document.parse(&text, &mut trees));
     }
-    Outcome::Changed(FileContent { text, hash, documents })
+    Outcome::Changed(FileContent { text, hash, documents, trees })
 }

@@ -6,8 +6,8 @@ use granit_parser::{ErrorKind, Event, Parser, ScanError, Span, StrInput};
 
 use crate::error::Error;
 use crate::mapping::{self, DuplicateKeys};
-use crate::node::{Cell, Key, Kind, LONGEST, Tree};
 use crate::tag;
+use crate::tree::{Cell, Key, Kind, LONGEST, Tree, too_long};
 
 /// Deeper than any document needs; a limit protects the stack.
 const DEEPEST: usize = 100;
@@ -80,10 +80,6 @@ fn refused(error: &ScanError) -> Error {
 
 fn too_deep(line: u32) -> Error {
     Error::new(line, format!("nested more than {DEEPEST} levels deep"))
-}
-
-fn too_long(line: u32) -> Error {
-    Error::new(line, format!("the text is longer than {LONGEST} bytes"))
 }
 
 fn line(number: usize) -> u32 {

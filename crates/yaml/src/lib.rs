@@ -18,17 +18,20 @@ mod scalar;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use serde::de::DeserializeOwned;
 
 pub use error::Error;
 pub use mapping::DuplicateKeys;
-pub use node::{Content, Entries, Entry, Items, Node, Tree};
+pub use node::{Content, Entries, Entry, Items, Node};
 pub use scalar::Scalar;
+pub use tree::Tree;
 
 /// The only document of a text. A text without content is null.
 pub fn read(text: &str) -> Result<Tree, Error> {
-    plain::parse(text).map_or_else(|_| full::read_one(text), Ok)
+    let mut tree = Tree::for_text_of(text.len());
+    tree.add(text).map(|_| tree)
 }
 
 /// The only document of a text, as a type.

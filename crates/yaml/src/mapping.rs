@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::node::{Cell, Kind, Tree};
+use crate::tree::{Cell, Kind, Tree};
 
 /// What happens to a key that a mapping has twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! At anything else (flow collections, block scalars, anchors, tags, escapes, tabs, characters beyond ASCII, duplicate keys,
 //! anything ambiguous) it gives up, and the full reader reads the document.
 
-use crate::node::{Cell, Key, Kind, LONGEST, Part, Tree};
+use crate::tree::{Cell, Key, Kind, LONGEST, Part, Tree};
 
 /// The reason does not matter: the full reader finds it again and reports it.
 #[derive(Debug)]
@@ -18,17 +18,16 @@ const DEEPEST: usize = 32;
 /// Each key is compared with those before it, which takes too long for more.
 const MOST_KEYS: usize = 64;
 
-pub(crate) fn parse(text: &str) -> Result<Tree, NotPlain> {
+/// Adds a document to the tree.
+pub(crate) fn parse(text: &str, tree: &mut Tree) -> Result<(), NotPlain> {
     let bytes = text.as_bytes();
     if bytes.len() > LONGEST || !is_plain(bytes) {
         return Err(NotPlain);
     }
-    // Most lines have 20 bytes and more.
-    let tree = Tree::with_capacity(bytes.len() / 16 + 8);
     let mut reader = Reader { bytes, next: 0, number: 0, line: None, depth: 0, tree };
     reader.advance();
     reader.block(Key::default())?;
-    if reader.line.is_some() { Err(NotPlain) } else { Ok(reader.tree) }
+    if reader.line.is_some() { Err(NotPlain) } else { Ok(()) }
 }
 
 fn is_plain(bytes: &[u8]) -> bool {
@@ -95,7 +94,7 @@ fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     bytes[passed..].iter().position(|byte| *byte == wanted).map(|position| passed + position)
 }
 
-struct Reader<'a> {
+struct Reader<'a, 't> {
     bytes: &'a [u8],
     /// Where the next line starts.
     next: usize,
@@ -103,10 +102,10 @@ struct Reader<'a> {
     number: u32,
     line: Option<Line<'a>>,
     depth: usize,
-    tree: Tree,
+    tree: &'t mut Tree,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     /// Moves to the next line that is neither blank nor a comment.
     fn advance(&mut self) {
         self.line = None;

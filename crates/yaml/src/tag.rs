@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use granit_parser::{ScalarStyle, Tag};
 
-use crate::node::Kind;
 use crate::scalar;
+use crate::tree::Kind;
 
 type OptionalTag<'a> = Option<Cow<'a, Tag>>;
 

@@ -1,7 +1,8 @@
 //! Both YAML readers read the same.
 
 use crate::full::read_one;
-use crate::plain;
+use crate::plain::{self, NotPlain};
+use crate::tree::Tree;
 
 /// Texts that the plain reader must read exactly as the full one does, or leave to it.
 const TEXTS: [&str; 24] = [
@@ -31,10 +32,15 @@ const TEXTS: [&str; 24] = [
     "a:\tb\n",
 ];
 
+fn plain(text: &str) -> Result<Tree, NotPlain> {
+    let mut tree = Tree::default();
+    plain::parse(text, &mut tree).map(|()| tree)
+}
+
 #[test]
 fn the_plain_reader_agrees_with_the_full_one() {
     for text in TEXTS {
-        let Ok(plain) = plain::parse(text) else { continue };
+        let Ok(plain) = plain(text) else { continue };
         assert_eq!(plain.root(text), read_one(text).unwrap().root(text), "{text:?}");
     }
 }
@@ -69,7 +75,7 @@ fn the_plain_reader_agrees_on_damaged_documents() {
     let mut plain_ones = 0;
     for seed in 0..20_000 {
         let text = damaged(seed);
-        let Ok(plain) = plain::parse(&text) else { continue };
+        let Ok(plain) = plain(&text) else { continue };
         assert_eq!(plain.root(&text), read_one(&text).unwrap().root(&text), "seed {seed}\n{text}");
         plain_ones += 1;
     }
@@ -79,15 +85,15 @@ fn the_plain_reader_agrees_on_damaged_documents() {
 #[test]
 fn plain_documents_are_read_by_the_plain_reader() {
     let text = "a: 1\nb:\n- x: y\n  z: 10.0.0.1\n- x: \"quoted\"\nc: {}\n";
-    assert!(plain::parse(text).is_ok());
+    assert!(plain(text).is_ok());
 }
 
 /// The plain reader compares each key with all before it, which a mapping of many keys must not make slow.
 #[test]
 fn a_mapping_of_many_keys_is_left_to_the_full_reader() {
     let text = |keys: usize| (0..keys).map(|key| format!("k{key}: 1\n")).collect::<String>();
-    assert!(plain::parse(&text(64)).is_ok());
-    assert!(plain::parse(&text(65)).is_err());
+    assert!(plain(&text(64)).is_ok());
+    assert!(plain(&text(65)).is_err());
     let text = text(100_000);
     assert_eq!(crate::read(&text).unwrap().root(&text).line_of("k99999"), 100_000);
 }
@@ -97,4 +103,22 @@ fn a_mapping_of_many_merge_keys_is_read() {
     let text = format!("a: 1\n{}", "<<: {a: 2, b: 3}\n".repeat(100_000));
     let read: std::collections::BTreeMap<String, u8> = crate::read_as(&text).unwrap();
     assert_eq!(read, [("a".to_owned(), 1), ("b".to_owned(), 3)].into());
+}
+
+/// Plain ones and others, with texts that are not in the document as they are.
+#[test]
+fn documents_of_one_tree_are_as_those_of_their_own() {
+    let texts = [
+        "a: 1\n",
+        "b: {c: \"x\\ty\", d: [\"\\u00fc\"]}\n",
+        "- e\n- f: g\n",
+        "\"h\\n\": \"i\\n\"\nj: &k l\nm: *k\n",
+        SAMPLE,
+    ];
+    let mut tree = Tree::default();
+    let places = texts.map(|text| tree.add(text).unwrap());
+    assert!(tree.add("a: [").is_err());
+    for (text, place) in texts.iter().zip(places) {
+        assert_eq!(tree.node(text, place), crate::read(text).unwrap().root(text), "{text}");
+    }
 }

@@ -1,6 +1,5 @@
 //! One object's text, and how it is read.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,15 +15,15 @@ pub(crate) struct ReadError {
     pub(crate) reason: String,
 }
 
-/// One object, with the line of the file that it starts on. It does not hold the text of the file, so that both can go to
-/// another thread together.
+/// One object, with the line of the file that it starts on. It holds neither the text of the file nor the trees of its documents,
+/// so that all can go to another thread together.
 pub(crate) struct Document {
     content: Content,
     pub(crate) line: u32,
     /// The kind of the items of a typed list, which need not repeat it.
     pub(crate) item_kind: Option<String>,
-    /// Of YAML, if it was parsed beforehand.
-    tree: Option<Result<Tree, ReadError>>,
+    /// The place of YAML in the trees of the file, if it was parsed beforehand.
+    place: Option<Result<usize, ReadError>>,
 }
 
 /// Ranges are those of the file.
@@ -49,7 +48,7 @@ pub(crate) struct Item {
 
 impl Document {
     pub(crate) fn new(content: Content, line: u32) -> Self {
-        Self { content, line, item_kind: None, tree: None }
+        Self { content, line, item_kind: None, place: None }
     }
 
     pub(crate) fn text<'a>(&'a self, file: &'a str) -> &'a str {
@@ -66,26 +65,24 @@ impl Document {
     }
 
     /// Parses YAML now, so that [`Self::reader`] need not.
-    pub(crate) fn parse(&mut self, file: &str) {
-        self.tree = self.is_yaml_of_its_own().then(|| parse(self.text(file)));
+    pub(crate) fn parse(&mut self, file: &str, trees: &mut Tree) {
+        let text = self.text(file);
+        let parsed = self.is_yaml_of_its_own().then(|| trees.add(text).map_err(|error| explained(error, text)));
+        self.place = parsed;
     }
 
     /// A document is read several times, for its header and as an object; YAML is parsed only once for that.
-    pub(crate) fn reader<'a>(&'a self, file: &'a str) -> Reader<'a> {
+    pub(crate) fn reader<'a>(&'a self, file: &'a str, trees: &'a Tree) -> Reader<'a> {
         let text = self.text(file);
-        let (first_line, form) = match (&self.content, &self.tree) {
+        let (first_line, form) = match (&self.content, &self.place) {
             (Content::Json(_), _) => (self.line, Form::Json),
-            (Content::Item(item), _) => (item.first_line, Form::Item(item.list.node(text, item.place))),
-            (_, Some(Ok(tree))) => (self.line, Form::Yaml(Cow::Borrowed(tree))),
+            (Content::Item(item), _) => (item.first_line, Form::Known(item.list.node(text, item.place))),
+            (_, Some(Ok(place))) => (self.line, Form::Known(trees.node(text, *place))),
             (_, Some(Err(error))) => (self.line, Form::Malformed(error.clone())),
-            (_, None) => (self.line, parse(text).map_or_else(Form::Malformed, |tree| Form::Yaml(Cow::Owned(tree)))),
+            (_, None) => (self.line, Form::of(portolan_yaml::read(text), text)),
         };
         Reader { document: self, text, first_line, form }
     }
-}
-
-fn parse(text: &str) -> Result<Tree, ReadError> {
-    portolan_yaml::read(text).map_err(|error| explained(error, text))
 }
 
 pub(crate) struct Reader<'a> {
@@ -97,11 +94,17 @@ pub(crate) struct Reader<'a> {
 }
 
 enum Form<'a> {
-    Yaml(Cow<'a, Tree>),
-    Item(Node<'a>),
+    Known(Node<'a>),
+    Parsed(Tree),
     Malformed(ReadError),
     /// Types are read from the text itself.
     Json,
+}
+
+impl Form<'_> {
+    fn of(read: Result<Tree, portolan_yaml::Error>, text: &str) -> Self {
+        read.map_or_else(|error| Self::Malformed(explained(error, text)), Self::Parsed)
+    }
 }
 
 impl Reader<'_> {
@@ -113,8 +116,8 @@ impl Reader<'_> {
         let read = match &self.form {
             Form::Json => read_json(self.text),
             Form::Malformed(error) => Err(error.clone()),
-            Form::Yaml(tree) => tree.root(self.text).read().map_err(|error| explained(error, self.text)),
-            Form::Item(node) => node.read().map_err(|error| explained(error, self.text)),
+            Form::Parsed(tree) => tree.root(self.text).read().map_err(|error| explained(error, self.text)),
+            Form::Known(node) => node.read().map_err(|error| explained(error, self.text)),
         };
         read.map_err(|error| ReadError { line: self.first_line + error.line.max(1) - 1, reason: error.reason })
     }
@@ -137,8 +140,8 @@ impl Reader<'_> {
     /// The line of a field such as `spec.ports[0].port`, or of the nearest field around it that is there.
     pub(crate) fn line_of(&self, path: &str) -> u32 {
         let line = match &self.form {
-            Form::Yaml(tree) => tree.root(self.text).line_of(path),
-            Form::Item(node) => node.line_of(path),
+            Form::Parsed(tree) => tree.root(self.text).line_of(path),
+            Form::Known(node) => node.line_of(path),
             Form::Malformed(_) => 1,
             // Most JSON is YAML.
             Form::Json => portolan_yaml::read(self.text).map_or(1, |tree| tree.root(self.text).line_of(path)),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use portolan_yaml as yaml;
+use portolan_yaml::{self as yaml, Tree};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -114,7 +114,7 @@ fn list_kind(file: &str, document: &Document, text: &str) -> Option<String> {
     // A large list is not parsed as a whole for this.
     let heading = document.is_yaml_of_its_own().then(|| heading(text)).flatten();
     let header = heading.filter(|header| !header.kind.is_empty());
-    let header = header.or_else(|| document.reader(file).read::<Header>().ok())?;
+    let header = header.or_else(|| document.reader(file, &Tree::default()).read::<Header>().ok())?;
     header.kind.ends_with("List").then_some(header.kind)
 }
 
