@@ -50,6 +50,9 @@ pub(crate) struct Part {
 
 const MADE: u32 = 1 << 31;
 
+/// Cells, of 32 bytes each.
+const MOST_ROOM: usize = 1 << 18;
+
 /// So that every position has its number.
 pub(crate) const LONGEST: usize = MADE as usize - 1;
 
@@ -69,9 +72,10 @@ impl Cell {
 }
 
 impl Tree {
-    /// With room for the documents of a text of that length. Most lines have 20 bytes and more.
+    /// With room for the documents of a text of that length, most lines of which have 20 bytes and more. A huge text gets room as
+    /// it is read: it may not be YAML at all.
     pub fn for_text_of(length: usize) -> Self {
-        Self { cells: Vec::with_capacity(length / 16 + 8), made: String::new() }
+        Self { cells: Vec::with_capacity((length / 16 + 8).min(MOST_ROOM)), made: String::new() }
     }
 
     /// Adds the only document of a text. Returns the place of its root.

@@ -67,8 +67,8 @@ impl Document {
     /// Parses YAML now, so that [`Self::reader`] need not.
     pub(crate) fn parse(&mut self, file: &str, trees: &mut Tree) {
         let text = self.text(file);
-        let parsed = self.is_yaml_of_its_own().then(|| trees.add(text).map_err(|error| explained(error, text)));
-        self.place = parsed;
+        let place = self.is_yaml_of_its_own().then(|| trees.add(text).map_err(|error| explained(error, text)));
+        self.place = place;
     }
 
     /// A document is read several times, for its header and as an object; YAML is parsed only once for that.
