@@ -28,6 +28,19 @@ pub use node::{Content, Entries, Entry, Items, Node};
 pub use scalar::Scalar;
 pub use tree::Tree;
 
+impl Tree {
+    /// Adds the only document of a text. Returns the place of its root.
+    pub fn add(&mut self, text: &str) -> Result<usize, Error> {
+        let place = self.cells.len();
+        if plain::parse(text, self).is_err() {
+            self.cells.truncate(place);
+            let tree = full::read_one(text)?;
+            self.append(tree)?;
+        }
+        Ok(place)
+    }
+}
+
 /// The only document of a text. A text without content is null.
 pub fn read(text: &str) -> Result<Tree, Error> {
     let mut tree = Tree::for_text_of(text.len());

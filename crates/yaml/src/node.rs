@@ -28,11 +28,19 @@ pub struct Entry<'t> {
     pub value: Node<'t>,
 }
 
-impl<'t> Node<'t> {
-    pub(crate) fn new(text: &'t str, tree: &'t Tree, place: usize) -> Self {
-        Self { text, tree, place }
+impl Tree {
+    /// The first document. The text must be the one that was read.
+    pub fn root<'t>(&'t self, text: &'t str) -> Node<'t> {
+        self.node(text, 0)
     }
 
+    /// The value at a place that [`Self::add`] or [`Node::place`] returned.
+    pub fn node<'t>(&'t self, text: &'t str, place: usize) -> Node<'t> {
+        Node { text, tree: self, place }
+    }
+}
+
+impl<'t> Node<'t> {
     fn cell(&self) -> &'t Cell {
         &self.tree.cells[self.place]
     }

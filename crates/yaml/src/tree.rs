@@ -1,8 +1,6 @@
 //! The tree of a document, or of several: a list of cells.
 
 use crate::error::Error;
-use crate::node::Node;
-use crate::{full, plain};
 
 /// The values of a document, each before the values within it; other documents may follow. Texts are positions in the text that
 /// was read, which is given again to look at the tree: so a tree is one piece of memory, and may go where its text goes.
@@ -78,19 +76,8 @@ impl Tree {
         Self { cells: Vec::with_capacity((length / 16 + 8).min(MOST_ROOM)), made: String::new() }
     }
 
-    /// Adds the only document of a text. Returns the place of its root.
-    pub fn add(&mut self, text: &str) -> Result<usize, Error> {
-        let place = self.cells.len();
-        if plain::parse(text, self).is_err() {
-            self.cells.truncate(place);
-            let tree = full::read_one(text)?;
-            self.append(tree)?;
-        }
-        Ok(place)
-    }
-
     /// Adds all documents of another tree.
-    fn append(&mut self, other: Self) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, other: Self) -> Result<(), Error> {
         let shift = self.made.len();
         if shift + other.made.len() > LONGEST {
             return Err(too_long(other.cells[0].line));
@@ -102,16 +89,6 @@ impl Tree {
             Cell { text: moved(cell.text), key, ..cell }
         }));
         Ok(())
-    }
-
-    /// The first document. The text must be the one that was read.
-    pub fn root<'t>(&'t self, text: &'t str) -> Node<'t> {
-        self.node(text, 0)
-    }
-
-    /// The value at a place that [`Self::add`] or [`Node::place`] returned.
-    pub fn node<'t>(&'t self, text: &'t str, place: usize) -> Node<'t> {
-        Node::new(text, self, place)
     }
 
     pub(crate) fn null() -> Self {
