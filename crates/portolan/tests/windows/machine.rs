@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::process::{Daemon, PATIENCE, finish};
+
 const NETWORK: &str = "11111111-2222-3333-4444-555555555555";
 
 /// Three endpoints, the first of them on this node.
@@ -43,36 +43,6 @@ endpoints:
 
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
-}
-
-/// A daemon. It is ended when this is dropped.
-pub(crate) struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
-impl Daemon {
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.0.try_wait().expect("it is our child").is_some()
-    }
-
-    /// As Ctrl+C at its console, and returns how it ends.
-    pub(crate) fn interrupt(mut self) -> ExitStatus {
-        let process = Pid::from_child(&self.0);
-        kill_process(process, Signal::INT).expect("it runs");
-        let start = Instant::now();
-        loop {
-            match self.0.try_wait().expect("it is our child") {
-                Some(status) => return status,
-                None => assert!(start.elapsed() < PATIENCE, "it does not end"),
-            }
-            std::thread::park_timeout(Duration::from_millis(100));
-        }
-    }
 }
 
 pub(crate) fn program() -> PathBuf {
@@ -184,7 +154,7 @@ impl Machine {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("wine")
+        finish(self.command(arguments)).unwrap()
     }
 
     /// Runs a question about these manifests, and returns what it prints.
@@ -207,14 +177,14 @@ impl Machine {
         let mut command = self.command(arguments);
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a writable folder");
         command.stdout(log.try_clone().expect("a file")).stderr(log);
-        Daemon(command.spawn().expect("wine"))
+        Daemon::start(command)
     }
 
     pub(crate) fn start(&self) -> Daemon {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a writable folder");
         let mut command = self.proxy(&["--manifests", &spelled(&self.path("manifests"))]);
         command.stdout(log.try_clone().expect("a file")).stderr(log);
-        Daemon(command.spawn().expect("wine"))
+        Daemon::start(command)
     }
 
     /// The command of a daemon with these facts.

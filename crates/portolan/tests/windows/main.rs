@@ -8,6 +8,7 @@ mod compare;
 mod life;
 mod lookup;
 mod machine;
+mod process;
 #[cfg(feature = "cluster")]
 #[path = "../cluster/publish.rs"]
 mod publish;

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::machine::{Machine, OBJECTS};
+use super::process::finish;
 
 const NAME: &str = "kubeproxy_sync_proxy_rules_winkernel_lb";
 const UNSPECIFIED: u32 = 0x8000_4005;
@@ -71,7 +72,7 @@ fn an_old_hns_does_what_it_can() {
 fn direct_server_return_that_hns_does_not_have_is_refused() {
     let machine = Machine::new();
     machine.with("version", json!([10, 0]));
-    let output = machine.proxy(&["--enable-dsr", "--manifests", &machine.manifests()]).output().expect("wine");
+    let output = finish(machine.proxy(&["--enable-dsr", "--manifests", &machine.manifests()])).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("set winkernel.enableDSR to false"), "{errors}");
 }

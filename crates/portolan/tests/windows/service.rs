@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use super::machine::{Machine, program, spelled};
+use super::process::finish;
 
 const NAME: &str = "portolan-test";
 
@@ -27,8 +28,12 @@ impl Drop for Installed {
 }
 
 fn sc(arguments: &[&str]) -> String {
-    let output = Command::new("wine").arg("sc").args(arguments).output().expect("wine");
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    let mut command = Command::new("wine");
+    command.arg("sc").args(arguments).stdin(Stdio::null());
+    let text =
+        |output: Output| [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    // No panic, since this is also called while another one unwinds.
+    finish(command).map_or_else(|error| error, text)
 }
 
 fn install(machine: &Machine) -> Installed {
@@ -48,6 +53,8 @@ fn install(machine: &Machine) -> Installed {
         spelled(&machine.path("control")),
         machine.manifests(),
     );
+    // That of a test that was killed has the paths of its own machine.
+    sc(&["delete", NAME]);
     let made = sc(&["create", NAME, "binPath=", &command]);
     assert!(sc(&["query", NAME]).contains("STOPPED"), "{made}");
     installed

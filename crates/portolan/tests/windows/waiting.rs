@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::machine::Machine;
+use super::process::finish;
 
 const SERVED: [&str; 2] =
     ["10.96.0.10:80 -> 10.244.1.2 10.244.2.2 10.244.2.3", "*:30080 -> 10.244.1.2 10.244.2.2 10.244.2.3"];
@@ -35,7 +36,7 @@ fn a_network_that_the_plugin_makes_later_is_waited_for() {
 #[test]
 fn a_network_without_a_name_is_an_error() {
     let machine = Machine::new();
-    let output = machine.proxy(&["--network-name=", "--manifests", &machine.manifests()]).output().expect("wine");
+    let output = finish(machine.proxy(&["--network-name=", "--manifests", &machine.manifests()])).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("set winkernel.networkName"), "{errors}");
 }
