@@ -94,6 +94,11 @@ pub trait Dataplane {
 pub trait Observe<D: Dataplane + ?Sized> {
     fn read(&mut self) -> Result<Objects<D>, Error>;
 
+    /// Reads now what the next [`Self::read`] returns, unless something is written before.
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Whether it is certain that no other process has written since the last read or write.
     fn is_undisturbed(&mut self) -> Result<bool, Error>;
 

@@ -138,6 +138,11 @@ pub enum BalancerCall {
 
 /// Something that can be synced to a plan.
 pub trait Synchronize {
+    /// Reads the kernel for the next sync, where that takes long: it needs no plan.
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error>;
 
     /// Reads back and compares. Writes nothing.
@@ -148,6 +153,10 @@ pub trait Synchronize {
 macro_rules! synchronize_by_reconciler {
     ($active:ty) => {
         impl Synchronize for $active {
+            fn read_ahead(&mut self) -> Result<(), $crate::Error> {
+                self.reconciler.read_ahead()
+            }
+
             fn sync(&mut self, plan: &Plan, trust: $crate::Trust) -> Result<$crate::SyncReport, Error> {
                 self.reconciler.sync(plan, trust)
             }

@@ -63,6 +63,11 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         self.shared = None;
     }
 
+    /// Reads the kernel for the next sync.
+    pub fn read_ahead(&mut self) -> Result<(), Error> {
+        self.kernel.read_ahead()
+    }
+
     /// Makes the kernel hold the plan.
     pub fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
         let mut report = SyncReport { changes: Changes::between(self.plan.as_ref(), plan), ..Default::default() };

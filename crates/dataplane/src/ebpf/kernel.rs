@@ -178,6 +178,10 @@ impl Observe<Ebpf> for EbpfKernel {
         Ok(objects)
     }
 
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        self.rules.read_ahead()
+    }
+
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
         Ok(self.rules.is_undisturbed()? && self.hooks.is_attached()?)
     }

@@ -144,6 +144,10 @@ impl ActiveEbpf {
 }
 
 impl Synchronize for ActiveEbpf {
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        self.reconciler.read_ahead()
+    }
+
     /// The hooks are attached once the maps hold what the rules do. Where they cannot be, the rules serve alone.
     fn sync(&mut self, plan: &Plan, trust: Trust) -> Result<SyncReport, Error> {
         let mut report = self.reconciler.sync(plan, trust)?;

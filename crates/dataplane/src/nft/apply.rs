@@ -34,6 +34,8 @@ pub struct NftablesKernel {
     former: Vec<Family>,
     adopted: Adopted,
     adopts: bool,
+    /// What was read for the next read, sorted; nobody has written since if the generation is the same.
+    ahead: Option<ObjectList>,
     /// How the next read is done, and what the last one had to dump.
     reading: Reading,
     /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
@@ -58,6 +60,7 @@ impl NftablesKernel {
             former: Vec::new(),
             adopted: Adopted::new(),
             adopts: true,
+            ahead: None,
             reading: Reading { proof: Proof::Complete, dumped: Vec::new() },
             can_destroy: true,
         })
@@ -91,20 +94,21 @@ impl NftablesKernel {
 }
 
 impl Observe<Nftables> for NftablesKernel {
-    /// Reads until no other process has written meanwhile, so that all parts are of one moment. Where others write all
-    /// the time, the last attempt counts: most likely they write to tables of their own.
     fn read(&mut self) -> Result<Objects<Nftables>, Error> {
-        let mut attempt = 1;
-        loop {
-            self.generation = self.handle.generation()?;
-            let objects = self.read_parts()?;
-            if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
-                self.reading.proof = Proof::Complete;
-                self.compared.set(self.generation);
-                return Ok(Objects(objects.into_iter().collect()));
-            }
-            attempt += 1;
-        }
+        let objects = match self.ahead.take() {
+            Some(objects) if self.is_undisturbed()? => objects,
+            _ => self.read_one_moment()?,
+        };
+        self.reading.proof = Proof::Complete;
+        self.compared.set(self.generation);
+        Ok(Objects(objects.into_iter().collect()))
+    }
+
+    fn read_ahead(&mut self) -> Result<(), Error> {
+        let mut objects = self.read_one_moment()?;
+        objects.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        self.ahead = Some(objects);
+        Ok(())
     }
 
     fn is_undisturbed(&mut self) -> Result<bool, Error> {
@@ -161,6 +165,20 @@ impl Program<Nftables> for NftablesKernel {
 }
 
 impl NftablesKernel {
+    /// Reads until no other process has written meanwhile, so that all parts are of one moment. Where others write all
+    /// the time, the last attempt counts: most likely they write to tables of their own.
+    fn read_one_moment(&mut self) -> Result<ObjectList, Error> {
+        let mut attempt = 1;
+        loop {
+            self.generation = self.handle.generation()?;
+            let objects = self.read_parts()?;
+            if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
+                return Ok(objects);
+            }
+            attempt += 1;
+        }
+    }
+
     fn read_parts(&mut self) -> Result<ObjectList, Error> {
         let mut objects = ObjectList::new();
         self.replaced.clear();
@@ -197,6 +215,7 @@ impl NftablesKernel {
 
     pub(super) fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         if !batch.is_empty() {
+            self.ahead = None;
             self.handle.commit(batch)?;
             self.generation = self.generation.wrapping_add(1);
         }

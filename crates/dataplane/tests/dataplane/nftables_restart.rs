@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use portolan_dataplane::mode::Synchronize;
 use portolan_dataplane::nft::{Nftables, NftablesKernel};
 use portolan_dataplane::{Reconciler, SyncReport, Trust, verify};
 use portolan_kernel::nftables::{Batch, Nftables as Handle, Options};
@@ -82,36 +83,64 @@ fn what_changed_between_two_daemons_costs_no_dump() {
     }
 }
 
+const DAMAGES: &[&str] = &[
+    "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }",
+    "add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 3 : 10.9.9.9 . 99 }",
+    "add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 65536 : 10.9.9.9 . 99 }",
+    "add element ip portolan endpoints { 10.96.77.77 . tcp . 80 . 0 : 10.9.9.9 . 99 }",
+    "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }; \
+     add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 : 10.9.9.9 . 99 }",
+    "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }; \
+     add element ip portolan endpoints { 10.96.77.77 . tcp . 80 . 2 : 10.9.9.9 . 99 }",
+    "delete element ip portolan services { 10.96.0.10 . tcp . 80 }",
+    "delete element ip portolan nodeports { tcp . 30081 }",
+    "delete element ip portolan nodeport-endpoints { tcp . 30081 . 0 }",
+    "delete element ip6 portolan endpoints { fd00:10:96::11 . tcp . 80 . 1 }",
+    "flush map ip portolan endpoints",
+    "flush map ip portolan services",
+    "add rule ip portolan dispatch counter",
+    "insert rule ip portolan cluster-3 drop",
+    "flush chain ip portolan cluster-3",
+    "add chain ip portolan foreign",
+    "delete table ip portolan",
+    "delete table ip portolan; add table ip portolan; add chain ip portolan dispatch",
+];
+
 #[test]
 fn a_change_while_no_daemon_ran_is_found_and_repaired() {
     let plan = programmed();
-    for damage in [
-        "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }",
-        "add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 3 : 10.9.9.9 . 99 }",
-        "add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 65536 : 10.9.9.9 . 99 }",
-        "add element ip portolan endpoints { 10.96.77.77 . tcp . 80 . 0 : 10.9.9.9 . 99 }",
-        "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }; \
-         add element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 : 10.9.9.9 . 99 }",
-        "delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }; \
-         add element ip portolan endpoints { 10.96.77.77 . tcp . 80 . 2 : 10.9.9.9 . 99 }",
-        "delete element ip portolan services { 10.96.0.10 . tcp . 80 }",
-        "delete element ip portolan nodeports { tcp . 30081 }",
-        "delete element ip portolan nodeport-endpoints { tcp . 30081 . 0 }",
-        "delete element ip6 portolan endpoints { fd00:10:96::11 . tcp . 80 . 1 }",
-        "flush map ip portolan endpoints",
-        "flush map ip portolan services",
-        "add rule ip portolan dispatch counter",
-        "insert rule ip portolan cluster-3 drop",
-        "flush chain ip portolan cluster-3",
-        "add chain ip portolan foreign",
-        "delete table ip portolan",
-        "delete table ip portolan; add table ip portolan; add chain ip portolan dispatch",
-    ] {
+    for damage in DAMAGES {
         nft(damage);
         let (_, report) = start(&plan);
         assert_ne!(report.objects, 0, "{damage}");
         assert_holds(&plan, damage);
     }
+}
+
+/// A daemon reads the kernel while the API server sends its facts, and knows nothing of changes after that.
+#[test]
+fn a_change_after_the_kernel_was_read_ahead_is_found_and_repaired() {
+    let plan = programmed();
+    for damage in DAMAGES {
+        let mut daemon = daemon(kernel());
+        daemon.read_ahead().expect("the tables can be read");
+        nft(damage);
+        let report = daemon.sync(&plan, Trust::Memory).expect("the plan can be written");
+        assert_ne!(report.objects, 0, "{damage}");
+        assert_holds(&plan, damage);
+    }
+}
+
+#[test]
+fn what_was_read_ahead_counts_until_the_first_write() {
+    let plan = programmed();
+    let mut daemon = daemon(kernel());
+    daemon.read_ahead().expect("the tables can be read");
+    assert_eq!(daemon.sync(&plan, Trust::Memory).unwrap().objects, 0);
+    daemon.read_ahead().expect("the tables can be read");
+    let other = portolan_plan::plan(&with_endpoints(1), &plan, &PlanConfig::default());
+    assert_ne!(daemon.sync(&other, Trust::Memory).unwrap().objects, 0);
+    assert!(daemon.verify(&other).unwrap().is_empty(), "a read after a write is not that from before");
 }
 
 /// Commits to other tables advance the kernel's generation, but neither falsify nor slow down a read by keys.
@@ -154,6 +183,17 @@ fn on_a_kernel_that_does_not_count_only_the_first_read_goes_without_a_dump() {
     assert_eq!(daemon.kernel().dumped(), []);
     daemon.sync(&plan, Trust::Nothing).unwrap();
     assert_eq!(daemon.kernel().dumped().len(), 4, "two maps of each family");
+}
+
+/// A foreign commit after a read ahead must not cost a dump, either.
+#[test]
+fn on_a_kernel_that_does_not_count_a_read_ahead_is_no_first_read() {
+    let plan = programmed();
+    let mut daemon = daemon(on_an_older_kernel());
+    daemon.read_ahead().unwrap();
+    nft("add table ip neighbour");
+    assert_eq!(daemon.sync(&plan, Trust::Memory).unwrap().objects, 0);
+    assert_eq!(daemon.kernel().dumped(), []);
 }
 
 #[test]

@@ -40,6 +40,13 @@ impl Engine {
         Ok(())
     }
 
+    /// What cannot be read now is read by the first sync, which reports the error.
+    pub(super) fn read_ahead(&mut self) {
+        if let Err(error) = self.mode.read_ahead() {
+            tracing::debug!("reading the kernel before the first sync: {error}");
+        }
+    }
+
     pub(super) fn sync(&mut self, plan: &Plan, trust: Trust) -> anyhow::Result<SyncReport> {
         Ok(self.mode.sync(plan, trust)?)
     }

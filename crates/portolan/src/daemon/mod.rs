@@ -128,6 +128,10 @@ struct Daemon {
 
 impl Daemon {
     fn work(&mut self, events: &Receiver<Event>) {
+        // While the API server sends its facts. Manifests are read by this thread.
+        if self.facts.snapshot().is_none() {
+            self.engine.read_ahead();
+        }
         let mut due = Due { refresh: true, ..Due::default() };
         loop {
             let ending = self.work_until_the_end(due, events);
