@@ -2,7 +2,8 @@
 //!
 //! Writes a table and a plot into docs/benchmarks.md. After `--`, `quick` runs only the smallest size, a number of
 //! Services only that size, and the name of a contender only that one; with any of these, nothing is written. `hang` measures
-//! what happens while an endpoint hangs, and nothing else; `vanish` when clients of a pod that is cut off are served again.
+//! what happens while an endpoint hangs, and nothing else; `vanish` when clients of a pod that is cut off are served again; `restart`,
+//! with a number of Services, when a change that was made while no proxy ran is in force after a start.
 
 mod contender;
 mod hang;
@@ -10,6 +11,7 @@ mod measure;
 mod network;
 mod plot;
 mod report;
+mod restart;
 mod stage;
 mod vanish;
 
@@ -40,10 +42,18 @@ fn main() {
         stage.grow(10, 3);
         return vanish::run(&stage);
     }
+    let is_chosen = |contender: &&Contender| !named || has(&contender.name());
+    let chosen_rounds = rounds.iter().filter(|it| !sized || has(&it.0.to_string()));
+    if has("restart") {
+        return chosen_rounds.for_each(|(services, endpoints, contenders)| {
+            stage.grow(*services, *endpoints);
+            restart::run(&stage, contenders.iter().filter(is_chosen));
+        });
+    }
     let mut results: Vec<Result> = Vec::new();
-    for (services, endpoints, contenders) in rounds.iter().filter(|it| !sized || has(&it.0.to_string())) {
+    for (services, endpoints, contenders) in chosen_rounds {
         stage.grow(*services, *endpoints);
-        for contender in contenders.iter().filter(|it| !named || has(&it.name())) {
+        for contender in contenders.iter().filter(is_chosen) {
             eprintln!("{services} Services x {endpoints}: {}", contender.name());
             results.push(measure::run(&stage, *contender));
             eprintln!("  {}", report::line(results.last().expect("one was just added")));

@@ -13,7 +13,7 @@ use crate::network::{Times, percentile, wait_for};
 use crate::stage::{ENDPOINT_PORT, Stage, endpoint_address, fresh_address, vip};
 
 /// The slowest start so far took four minutes.
-const START_WITHIN: Duration = Duration::from_secs(900);
+pub(crate) const START_WITHIN: Duration = Duration::from_secs(900);
 const CHANGE_WITHIN: Duration = Duration::from_secs(120);
 /// A start leaves work behind, such as returning memory and a first check, that is not part of later measurements.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -159,7 +159,7 @@ fn change_one(stage: &Stage, number: u32, turn: u32, change: Change) -> (Duratio
     })
 }
 
-fn put_back(stage: &Stage, number: u32) {
+pub(crate) fn put_back(stage: &Stage, number: u32) {
     let old: Vec<_> = (0..stage.endpoints).map(|index| endpoint_address(number, index)).collect();
     stage.set_endpoints(number, &old);
     stage.client_host().run(|| wait_for(vip(number), CHANGE_WITHIN, |address| old.contains(&address)));
@@ -189,7 +189,7 @@ fn cpu_of(process: u32) -> Duration {
     Duration::from_millis((11..=14).map(ticks).sum::<u64>() * 1000 / rustix::param::clock_ticks_per_second())
 }
 
-fn memory_of(process: u32, field: &str) -> u64 {
+pub(crate) fn memory_of(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) * 1024
