@@ -4,9 +4,9 @@ use portolan_yaml::{DuplicateKeys, read, read_all, read_as, read_first};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// An error lies within the text, or on the line behind its last one.
+/// An error lies within the text, or on the line behind its last one. In YAML a carriage return alone ends a line, too.
 fn survives(text: &str) -> Result<(), TestCaseError> {
-    let lines = text.split('\n').count() as u32 + 1;
+    let lines = text.split(['\n', '\r']).count() as u32 + 1;
     let results =
         [read(text).map(drop), read_all::<Value>(text).map(drop), read_first(text, DuplicateKeys::Kept).map(drop)];
     for error in results.into_iter().filter_map(Result::err) {
@@ -49,6 +49,11 @@ fn block(value: &Value, indent: usize) -> String {
         }
         scalar => format!(" {scalar}"),
     }
+}
+
+#[test]
+fn an_error_after_lone_carriage_returns_is_within_the_text() {
+    survives(" \r \r\0").unwrap();
 }
 
 proptest! {
