@@ -1,8 +1,9 @@
 //! The table at the end, and whether all is as it must be.
 
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, SERVICES, udp_services};
 use crate::disturb::Disturbances;
@@ -25,6 +26,9 @@ const QUANTITIES: [Quantity; 3] = [
     Quantity { of: |it| it.own_kilobytes, most_growth: 0.1, failure: "the memory without the program file grows" },
     Quantity { of: |it| it.descriptors, most_growth: 0.1, failure: "descriptors grow" },
 ];
+
+/// Queries that fail so soon after each other have one cause.
+const SAME_TIME: Duration = Duration::from_secs(2);
 
 /// What holds at the end.
 pub(crate) struct End {
@@ -63,8 +67,9 @@ pub(crate) fn print(
     let growths = QUANTITIES.map(|quantity| Growth::of(&samples, elapsed, quantity.of));
     let [heap, pages, descriptors] = growths.each_ref().map(Option::as_ref);
     let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
-    let failed_connections = traffic.connections.failed_outside(&disturbances.damaged);
-    let failed_queries = traffic.queries.failed_outside(&disturbances.nameless);
+    let failed_connections = traffic.connections.failures_outside(&disturbances.damaged).len();
+    let nameless = traffic.queries.failures_outside(&disturbances.nameless);
+    let failed_queries = nameless.len();
     let rows = [
         ("minutes", format!("{:.0}", elapsed.as_secs_f64() / 60.0)),
         ("Services", SERVICES.to_string()),
@@ -93,8 +98,19 @@ pub(crate) fn print(
     println!("| soak | |\n| --- | ---: |");
     rows.iter().for_each(|(what, value)| println!("| {what} | {value} |"));
     print_medians(&samples);
+    print_nameless(&nameless, &disturbances.nameless);
     let lost = Lost { connections: failed_connections, queries: failed_queries };
     verdict(traffic, &lost, &growths, end)
+}
+
+/// A line for each time that DNS queries failed without an excuse.
+fn print_nameless(failures: &[Instant], restarts: &[Range<Instant>]) {
+    for time in failures.chunk_by(|one, next| *next - *one < SAME_TIME) {
+        let (begin, end) = (time[0], time[time.len() - 1]);
+        let last = restarts.iter().map(|restart| restart.start).filter(|start| *start < begin).max();
+        let since = last.map_or("before any restart".to_owned(), |it| format!("{:.1?} after a restart", begin - it));
+        eprintln!("{} DNS queries failed within {:.1?}, {since}", time.len(), end - begin);
+    }
 }
 
 fn of(tally: &Tally) -> String {

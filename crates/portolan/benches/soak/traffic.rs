@@ -50,10 +50,10 @@ impl Tally {
         self.failed.lock().expect("no thread panics with it").len()
     }
 
-    /// Of those that failed, the ones that began at another time.
-    pub(crate) fn failed_outside(&self, times: &[Range<Instant>]) -> usize {
+    /// When those that failed at another time began.
+    pub(crate) fn failures_outside(&self, times: &[Range<Instant>]) -> Vec<Instant> {
         let failed = self.failed.lock().expect("no thread panics with it");
-        failed.iter().filter(|begin| !times.iter().any(|time| time.contains(*begin))).count()
+        failed.iter().filter(|begin| !times.iter().any(|time| time.contains(*begin))).copied().collect()
     }
 }
 
