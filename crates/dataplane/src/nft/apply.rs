@@ -34,7 +34,7 @@ pub struct NftablesKernel {
     former: Vec<Family>,
     adopted: Adopted,
     adopts: bool,
-    /// What was read for the next read, sorted; nobody has written since if the generation is the same.
+    /// What was read for the next read, sorted. No process has written since if the generation is the same.
     ahead: Option<ObjectList>,
     /// How the next read is done, and what the last one had to dump.
     reading: Reading,

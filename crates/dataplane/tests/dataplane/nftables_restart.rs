@@ -143,6 +143,16 @@ fn what_was_read_ahead_counts_until_the_first_write() {
     assert!(daemon.verify(&other).unwrap().is_empty(), "a read after a write is not that from before");
 }
 
+#[test]
+fn reading_ahead_reads() {
+    programmed();
+    nft("delete element ip portolan endpoints { 10.96.0.10 . tcp . 80 . 2 }");
+    let mut daemon = daemon(kernel());
+    assert_eq!(daemon.kernel().dumped(), []);
+    daemon.read_ahead().expect("the tables can be read");
+    assert_eq!(daemon.kernel().dumped().len(), 1, "the map that lacks an element");
+}
+
 /// Commits to other tables advance the kernel's generation, but neither falsify nor slow down a read by keys.
 #[test]
 fn commits_to_other_tables_cause_no_dump() {

@@ -16,7 +16,7 @@ use crate::stage::{ENDPOINT_PORT, Stage, endpoint_address, fresh_address, vip};
 pub(crate) const START_WITHIN: Duration = Duration::from_secs(900);
 const CHANGE_WITHIN: Duration = Duration::from_secs(120);
 /// A start leaves work behind, such as returning memory and a first check, that is not part of later measurements.
-const SETTLE: Duration = Duration::from_secs(3);
+pub(crate) const SETTLE: Duration = Duration::from_secs(3);
 /// Stops after this many changes, or after this much time.
 const CHANGES: u32 = 200;
 const CHANGING_FOR: Duration = Duration::from_secs(45);

@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::contender::Contender;
-use crate::measure::{START_WITHIN, memory_of, put_back, start, stop};
+use crate::measure::{SETTLE, START_WITHIN, memory_of, put_back, start, stop};
 use crate::network::{percentile, wait_for};
 use crate::stage::{Stage, fresh_address, vip};
 
 const RESTARTS: u32 = 9;
-/// What a start leaves behind is not part of the next one.
-const SETTLE: Duration = Duration::from_secs(3);
 
 /// Prints one line for each.
 pub(crate) fn run(stage: &Stage, contenders: impl Iterator<Item = &'static Contender>) {
