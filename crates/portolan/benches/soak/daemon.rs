@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use rustix::process::Signal;
 use crate::stage::Stage;
 
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
+/// The log of all daemons, which stays for whoever asks why something failed.
+const LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak.log");
 /// Memory is compared in this mode only.
 const FIRST_MODE: &str = "nftables";
 const METRICS: &str = "127.0.0.1:10249";
@@ -35,6 +37,8 @@ impl Daemon {
         let (lab, folder, kubeconfig) = (stage.lab.clone(), stage.folder(), stage.kubeconfig());
         let mode = Mutex::new((String::new(), Instant::now()));
         let daemon = Self { lab, folder, kubeconfig, running: Mutex::new(None), mode };
+        _ = fs::remove_file(LOG);
+        println!("the log of the daemon: {LOG}");
         daemon.write_mode(FIRST_MODE);
         daemon.restart(Signal::TERM);
         daemon
@@ -75,8 +79,7 @@ impl Daemon {
         let mut command = Command::new(PORTOLAN);
         command.arg("proxy").arg("--config").arg(self.config()).args(["--dns", DNS]);
         command.arg("--control-socket").arg(self.socket());
-        let log = self.folder.join("portolan.log");
-        let program = Program::start(self.node(), "portolan", command, &log).expect("the program starts");
+        let program = Program::start(self.node(), "portolan", command, Path::new(LOG)).expect("the program starts");
         *running = Some((program, Instant::now()));
     }
 

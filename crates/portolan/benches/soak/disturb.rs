@@ -12,7 +12,10 @@ use crate::cluster::{Cluster, SERVICES};
 const CHURN: Duration = Duration::from_millis(60_000 * 20 / SERVICES as u64);
 const RESTART: Duration = Duration::from_secs(150);
 const MODE: Duration = Duration::from_secs(210);
-const OUTAGE: Duration = Duration::from_secs(330);
+/// One in each mode, as long before the end of its time: what the daemon holds then differs from what it holds long after one, and
+/// times are compared.
+const OUTAGE: Duration = MODE;
+const FIRST_OUTAGE: Duration = Duration::from_secs(60);
 const OUTAGE_LASTS: Duration = Duration::from_secs(20);
 /// Damage is repaired within this time.
 const REPAIR: Duration = Duration::from_secs(1);
@@ -56,6 +59,7 @@ impl<'a> Disturbances<'a> {
         let begin = Instant::now();
         while begin.elapsed() < duration {
             let is_due = |period: Duration, count: u32| begin.elapsed() > period * (count + 1);
+            let is_outage_due = |count: u32| begin.elapsed() > FIRST_OUTAGE + OUTAGE * count;
             // The last daemon stays for most of the time: its memory shows what a long life does.
             self.is_restarting = begin.elapsed() < duration / 3;
             if self.is_restarting && is_due(RESTART, self.restarts) {
@@ -64,7 +68,7 @@ impl<'a> Disturbances<'a> {
             if is_due(MODE, self.modes) {
                 self.change_mode();
             }
-            if is_due(OUTAGE, self.outages) {
+            if is_outage_due(self.outages) {
                 self.cut_api_server();
             }
             if is_due(DAMAGE, self.damages) {

@@ -115,11 +115,18 @@ impl Traffic {
     }
 
     fn query(&self, is_over: &AtomicBool) {
-        let mut number = 0;
+        let (mut number, mut was_answered) = (0, true);
         while !is_over.load(Ordering::Relaxed) {
             number = (number + 811) % tcp_services().end;
             let begin = Instant::now();
-            self.queries.add(begin, resolve(number));
+            let outcome = resolve(number);
+            match &outcome {
+                Err(reason) if was_answered => eprintln!("no address of Service s{number} by DNS: {reason}"),
+                Ok(()) if !was_answered => eprintln!("Services have addresses by DNS again"),
+                _ => {}
+            }
+            was_answered = outcome.is_ok();
+            self.queries.add(begin, was_answered);
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -180,8 +187,16 @@ fn exchange_datagram(socket: &UdpSocket) -> std::io::Result<Ipv4Addr> {
 }
 
 /// Whether the name of a Service leads to its address. One more try, as every resolver makes.
-fn resolve(number: u32) -> bool {
-    (0..2).any(|_| ask(number).is_ok_and(|answer| answer.windows(4).any(|it| it == octets_of(number))))
+fn resolve(number: u32) -> Result<(), String> {
+    try_to_resolve(number).or_else(|_| try_to_resolve(number))
+}
+
+fn try_to_resolve(number: u32) -> Result<(), String> {
+    let answer = ask(number).map_err(|error| error.to_string())?;
+    let has_address = answer.windows(4).any(|it| it == octets_of(number));
+    has_address
+        .then_some(())
+        .ok_or_else(|| format!("answer of {} bytes with response code {}", answer.len(), answer[3] & 15))
 }
 
 fn octets_of(number: u32) -> [u8; 4] {
