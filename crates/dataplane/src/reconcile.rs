@@ -23,6 +23,9 @@ const CLIENTS_PER_SYNC: usize = 65_536;
 /// Reading a map costs as much as this many clients, even if it is empty.
 const CLIENTS_PER_READ: usize = 100;
 
+/// Any number of objects may differ from the kernel's without another process.
+const ALL: usize = usize::MAX;
+
 pub struct Reconciler<D: Dataplane, K> {
     dataplane: D,
     kernel: K,
@@ -73,7 +76,6 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let mut report = SyncReport { changes: Changes::between(self.plan.as_ref(), plan), ..Default::default() };
         // Until the write has succeeded, the state of the kernel is unknown.
         let memory = self.shared.take().zip(self.plan.as_ref().map(|plan| plan.node.clone()));
-        let was_known = memory.is_some();
         let trust = match trust {
             Trust::Notified if memory.is_some() => self.restore_noted(&mut report)?,
             Trust::Notified => Trust::Nothing,
@@ -81,13 +83,18 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         };
         let (restored, restoring) = (report.objects, report.kernel_time);
         let shared = match memory {
-            Some((shared, node)) if self.is_trusted(&node, plan, trust)? => {
-                self.write_changes(shared, &node, plan, &mut report)?
+            Some((mut shared, node)) => {
+                let change = self.planned_change(&mut shared, &node, plan, &report.changes);
+                if self.is_trusted(&node, plan, trust)? {
+                    report.services = report.changes.ports().len();
+                    self.write(change, plan, false, &mut report)?;
+                    shared
+                } else {
+                    let is_alike = self.dataplane.renders_alike(&plan.node, &node);
+                    self.write_everything(plan, if is_alike { change.len() } else { ALL }, &mut report)?
+                }
             }
-            _ => {
-                let is_repair = was_known && self.plan.as_ref() == Some(plan);
-                self.write_everything(plan, is_repair, &mut report)?
-            }
+            None => self.write_everything(plan, ALL, &mut report)?,
         };
         report.objects += restored;
         report.kernel_time += restoring;
@@ -118,18 +125,19 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         Ok(is_undisturbed && self.dataplane.renders_alike(&plan.node, before))
     }
 
-    /// Reads the kernel and repairs what differs, whatever the cause.
+    /// Reads the kernel and repairs what differs, whatever the cause. As many objects as are planned to change differ without
+    /// another process.
     fn write_everything(
         &mut self,
         plan: &Plan,
-        is_repair: bool,
+        planned: usize,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
         let mut attempt = 1;
         loop {
             // A process that writes all the time would block us for ever, so the last attempt writes in any case.
             let is_last = attempt == READ_ATTEMPTS;
-            match self.try_write_everything(plan, is_repair, !is_last, report) {
+            match self.try_write_everything(plan, planned, !is_last, report) {
                 Err(error) if error.is_outdated() && !is_last => attempt += 1,
                 other => return other,
             }
@@ -139,7 +147,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     fn try_write_everything(
         &mut self,
         plan: &Plan,
-        is_repair: bool,
+        planned: usize,
         only_if_undisturbed: bool,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
@@ -151,28 +159,27 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
         let change = Change::between(held, wanted);
         (report.full, report.services) = (true, plan.services.len());
-        report.repaired += if is_repair { change.len() } else { 0 };
+        report.repaired += change.len().saturating_sub(planned);
         self.write(change, plan, only_if_undisturbed, report)?;
         Ok(shared)
     }
 
-    fn write_changes(
-        &mut self,
-        mut shared: SharedCounts<D>,
+    /// What has to be written if the kernel holds the plan of the last sync.
+    fn planned_change(
+        &self,
+        shared: &mut SharedCounts<D>,
         node_before: &NodePlan,
         plan: &Plan,
-        report: &mut SyncReport,
-    ) -> Result<SharedCounts<D>, Error> {
+        changes: &Changes,
+    ) -> Change<D> {
         let (mut before, mut after) = self.node_changes(node_before, &plan.node);
         let mut steps = BTreeMap::new();
-        for change in report.changes.ports() {
+        for change in changes.ports() {
             self.render_into(&plan.node, change.before.as_deref(), -1, &mut before, &mut steps);
             self.render_into(&plan.node, change.after.as_deref(), 1, &mut after, &mut steps);
         }
-        count_shared::<D>(&mut shared, steps, &mut before, &mut after);
-        report.services = report.changes.ports().len();
-        self.write(Change::between(before, after), plan, false, report)?;
-        Ok(shared)
+        count_shared::<D>(shared, steps, &mut before, &mut after);
+        Change::between(before, after)
     }
 
     fn node_changes(&self, old: &NodePlan, new: &NodePlan) -> (Objects<D>, Objects<D>) {

@@ -153,6 +153,20 @@ fn reading_ahead_reads() {
     assert_eq!(daemon.kernel().dumped().len(), 1, "the map that lacks an element");
 }
 
+/// Facts often change while rules are missing: the log, metrics and history must show the repair nevertheless.
+#[test]
+fn a_repair_is_counted_apart_from_a_change_of_the_plan() {
+    let first = programmed();
+    let (mut daemon, _) = start(&first);
+    let second = plan(&with_endpoints(1), &first, &PlanConfig::default());
+    nft("delete element ip portolan hairpins { 10.244.1.2 . 10.244.1.2 }; flush chain ip portolan cluster-3");
+    let report = daemon.sync(&second, Trust::Nothing).expect("the plan can be written");
+    assert_eq!(report.repaired, 2);
+    assert!(report.objects > 2);
+    let third = daemon.sync(&first, Trust::Nothing).expect("the plan can be written");
+    assert_eq!((third.repaired, third.objects), (0, report.objects - 2));
+}
+
 /// Commits to other tables advance the kernel's generation, but neither falsify nor slow down a read by keys.
 #[test]
 fn commits_to_other_tables_cause_no_dump() {
