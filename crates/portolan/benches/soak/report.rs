@@ -67,7 +67,8 @@ pub(crate) fn print(
     let growths = QUANTITIES.map(|quantity| Growth::of(&samples, elapsed, quantity.of));
     let [heap, pages, descriptors] = growths.each_ref().map(Option::as_ref);
     let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
-    let failed_connections = traffic.connections.failures_outside(&disturbances.damaged).len();
+    let without_damage = |tally: &Tally| tally.failures_outside(&disturbances.damaged).len();
+    let (failed_connections, broken) = (without_damage(&traffic.connections), without_damage(&traffic.held));
     let nameless = traffic.queries.failures_outside(&disturbances.nameless);
     let failed_queries = nameless.len();
     let rows = [
@@ -81,6 +82,7 @@ pub(crate) fn print(
         ("new connections, failed", of(&traffic.connections)),
         ("of these, more than 1 s after a damage", failed_connections.to_string()),
         ("exchanges over open connections to endpoints that stay, failed", of(&traffic.held)),
+        ("of these, more than 1 s after a damage", broken.to_string()),
         ("datagrams, unanswered", of(&traffic.datagrams)),
         ("datagrams to an endpoint that is gone", traffic.stale.load(Ordering::Relaxed).to_string()),
         ("DNS queries, failed", of(&traffic.queries)),
@@ -99,7 +101,7 @@ pub(crate) fn print(
     rows.iter().for_each(|(what, value)| println!("| {what} | {value} |"));
     print_medians(&samples);
     print_nameless(&nameless, &disturbances.nameless);
-    let lost = Lost { connections: failed_connections, queries: failed_queries };
+    let lost = Lost { connections: failed_connections, open: broken, queries: failed_queries };
     verdict(traffic, &lost, &growths, end)
 }
 
@@ -117,10 +119,11 @@ fn of(tally: &Tally) -> String {
     format!("{}, {}", tally.done.load(Ordering::Relaxed), tally.failed())
 }
 
-/// What failed without an excuse: damaged rules fail new connections until they are repaired, and a daemon that starts knows
-/// no names. Connections that are open have none.
+/// What failed without an excuse: a daemon that starts knows no names, and until damaged rules are repaired, new connections fail. An
+/// open one breaks if the answer to a packet that was translated finds the table deleted: the client resets what it does not know.
 struct Lost {
     connections: usize,
+    open: usize,
     queries: usize,
 }
 
@@ -128,7 +131,7 @@ fn verdict(traffic: &Traffic, lost: &Lost, growths: &[Option<Growth>], end: &End
     let failures = [
         (lost.connections > 0, "new connections failed without a damage"),
         (lost.queries > 0, "DNS queries failed without a restart"),
-        (traffic.held.failed() > 0, "connections to endpoints that stay broke"),
+        (lost.open > 0, "connections to endpoints that stay broke without a damage"),
         (traffic.stale.load(Ordering::Relaxed) > 0, "datagrams reached endpoints that are gone"),
         (end.stale_flows > 0, "stale flows are left in conntrack"),
         (end.verified.is_err(), "the kernel does not hold the plan"),

@@ -74,7 +74,7 @@ impl Traffic {
             let begin = Instant::now();
             let outcome = connect(number);
             if let Err(error) = &outcome {
-                eprintln!("a new connection to Service s{number} failed: {error}");
+                eprintln!("{}: a new connection to Service s{number} failed: {error}", now());
             }
             self.connections.add(begin, outcome.is_ok());
             std::thread::sleep(Duration::from_millis(4));
@@ -90,7 +90,7 @@ impl Traffic {
                 let has_worked = exchange_byte(connection);
                 self.held.add(begin, has_worked.is_ok());
                 if let Err(error) = has_worked {
-                    eprintln!("a connection to the endpoint of Service s{number} that stays broke: {error}");
+                    eprintln!("{}: a connection to the endpoint of Service s{number} that stays broke: {error}", now());
                     *connection = staying(*number).1;
                 }
             }
@@ -121,8 +121,8 @@ impl Traffic {
             let begin = Instant::now();
             let outcome = resolve(number);
             match &outcome {
-                Err(reason) if was_answered => eprintln!("no address of Service s{number} by DNS: {reason}"),
-                Ok(()) if !was_answered => eprintln!("Services have addresses by DNS again"),
+                Err(reason) if was_answered => eprintln!("{}: no address of Service s{number} by DNS: {reason}", now()),
+                Ok(()) if !was_answered => eprintln!("{}: Services have addresses by DNS again", now()),
                 _ => {}
             }
             was_answered = outcome.is_ok();
@@ -130,6 +130,11 @@ impl Traffic {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// As in the log of the daemon.
+fn now() -> jiff::Timestamp {
+    jiff::Timestamp::now()
 }
 
 fn wait_until_served(number: u32) {
