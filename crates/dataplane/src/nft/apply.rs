@@ -8,9 +8,9 @@ use portolan_plan::{Plan, ServicePlan};
 
 use super::codec::encode;
 use super::endpoints::Proof;
-use super::former::{Adopted, add_adopted, former_clients, has_former_clients};
-use super::objects::{Chain, Key, ObjectList, Value};
-use super::read::{Reading, read_table};
+use super::former::{Adopted, add_adopted, former_clients};
+use super::objects::{Chain, Key, Value};
+use super::read::{Content, Reading, read_table};
 use super::sets::SetName;
 use super::{Nftables, TABLE};
 use crate::drift::ComparedState;
@@ -34,8 +34,8 @@ pub struct NftablesKernel {
     former: Vec<Family>,
     adopted: Adopted,
     adopts: bool,
-    /// What was read for the next read, sorted. No process has written since if the generation is the same.
-    ahead: Option<ObjectList>,
+    /// What was read for the next read. No process has written since if the generation is the same.
+    ahead: Option<Vec<Content>>,
     /// How the next read is done, and what the last one had to dump.
     reading: Reading,
     /// False once the kernel has shown that it has no deletions which ignore absent elements (Linux before 6.3).
@@ -95,19 +95,17 @@ impl NftablesKernel {
 
 impl Observe<Nftables> for NftablesKernel {
     fn read(&mut self) -> Result<Objects<Nftables>, Error> {
-        let objects = match self.ahead.take() {
-            Some(objects) if self.is_undisturbed()? => objects,
+        let contents = match self.ahead.take() {
+            Some(contents) if self.is_undisturbed()? => contents,
             _ => self.read_one_moment()?,
         };
         self.reading.proof = Proof::Complete;
         self.compared.set(self.generation);
-        Ok(Objects(objects.into_iter().collect()))
+        Ok(Objects(contents.into_iter().flat_map(Content::into_objects).collect()))
     }
 
     fn read_ahead(&mut self) -> Result<(), Error> {
-        let mut objects = self.read_one_moment()?;
-        objects.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        self.ahead = Some(objects);
+        self.ahead = Some(self.read_one_moment()?);
         Ok(())
     }
 
@@ -167,34 +165,33 @@ impl Program<Nftables> for NftablesKernel {
 impl NftablesKernel {
     /// Reads until no other process has written meanwhile, so that all parts are of one moment. Where others write all
     /// the time, the last attempt counts: most likely they write to tables of their own.
-    fn read_one_moment(&mut self) -> Result<ObjectList, Error> {
+    fn read_one_moment(&mut self) -> Result<Vec<Content>, Error> {
         let mut attempt = 1;
         loop {
             self.generation = self.handle.generation()?;
-            let objects = self.read_parts()?;
+            let contents = self.read_parts()?;
             if attempt == READ_ATTEMPTS || self.is_undisturbed()? {
-                return Ok(objects);
+                return Ok(contents);
             }
             attempt += 1;
         }
     }
 
-    fn read_parts(&mut self) -> Result<ObjectList, Error> {
-        let mut objects = ObjectList::new();
+    fn read_parts(&mut self) -> Result<Vec<Content>, Error> {
+        let mut contents = Vec::new();
         self.replaced.clear();
         self.former.clear();
         self.reading.dumped.clear();
         for family in self.families.served() {
-            let before = objects.len();
-            match read_table(&mut self.handle, family, &mut self.reading, &mut objects)? {
-                true => self.former.extend(has_former_clients(&objects[before..]).then_some(family)),
-                false => {
-                    objects.truncate(before);
-                    self.replaced.push(family);
+            match read_table(&mut self.handle, family, &mut self.reading)? {
+                Some(content) => {
+                    self.former.extend(content.has_former_clients().then_some(family));
+                    contents.push(content);
                 }
+                None => self.replaced.push(family),
             }
         }
-        Ok(objects)
+        Ok(contents)
     }
 
     /// The kernel refuses a new table because it lacks something: all others depend on it, too, so that a second attempt

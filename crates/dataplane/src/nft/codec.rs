@@ -8,7 +8,7 @@ use portolan_model::Family;
 use super::bytes::{Bytes, Reader};
 use super::dispatch_key::{DispatchKey, PADDING};
 use super::elements::ElementKey;
-use super::objects::Value;
+use super::objects::{Key, Value};
 use super::sets::{Data, SetName};
 
 pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
@@ -23,6 +23,11 @@ pub(super) fn encode(key: &ElementKey, value: &Value) -> Element {
         Value::Member | Value::Set(_) | Value::Chain(_) => (ElementData::None, None),
     };
     Element { key: start, key_end, data, comment }
+}
+
+pub(super) fn decode_object(set: SetName, family: Family, element: Element) -> (Key, Value) {
+    let (key, value) = decode(set, family, element);
+    (Key::Element(family, set, key), value)
 }
 
 pub(super) fn decode(set: SetName, family: Family, element: Element) -> (ElementKey, Value) {

@@ -9,20 +9,29 @@
 //! below the pool's size. So the first read of a daemon, which delays all changes since the last one ended, does without
 //! the proof. Should such an element be in the way later, the kernel refuses the change, and the read after that dumps.
 
-use portolan_kernel::nftables::{Found, Nftables as Handle};
+use portolan_kernel::nftables::{Dump, Found, Nftables as Handle};
 use portolan_model::Family;
 
 use super::TABLE;
-use super::codec::decode;
+use super::codec::{decode, decode_object};
 use super::dispatch_key::DispatchKey;
 use super::elements::ElementKey;
-use super::objects::{Key, ObjectList, Value};
+use super::objects::{ObjectList, Value};
 use super::routes::LOCAL_OFFSET;
 use super::sets::SetName;
 use crate::Error;
 
-pub(super) fn is_of_endpoints(set: SetName) -> bool {
-    matches!(set, SetName::Endpoints | SetName::NodePortEndpoints)
+pub(super) fn is_of_frontends(set: SetName) -> bool {
+    matches!(set, SetName::Services | SetName::NodePorts)
+}
+
+/// The map of frontends that a map of endpoints belongs to; `None` for other sets.
+pub(super) fn frontends_of(set: SetName) -> Option<SetName> {
+    match set {
+        SetName::Endpoints => Some(SetName::Services),
+        SetName::NodePortEndpoints => Some(SetName::NodePorts),
+        _ => None,
+    }
 }
 
 /// How much a read of the endpoints has to show.
@@ -34,45 +43,41 @@ pub(super) enum Proof {
     IfCounted,
 }
 
-/// Adds the elements of a map of endpoints. False, with nothing added, if they do not follow from the frontends, or if the
-/// kernel cannot show that they do.
-pub(super) fn read_endpoints(
+/// The elements of a map of endpoints. `None` if they do not follow from the frontends, or if the kernel cannot show that they do.
+pub(super) fn look_up(
     handle: &mut Handle,
     family: Family,
     set: SetName,
     proof: Proof,
-    objects: &mut ObjectList,
-) -> Result<bool, Error> {
-    let frontends = if set == SetName::Endpoints { SetName::Services } else { SetName::NodePorts };
-    let pools = pools(family, frontends, objects);
-    let before = objects.len();
-    let mut keys = pools.iter().flat_map(slots).map(|key| key.encode().0);
-    let found = handle.look_up(family, TABLE, set.name(), &mut keys, &mut |element| {
-        let (key, value) = decode(set, family, element);
-        objects.push((Key::Element(family, set, key), value));
+    keys: &mut dyn Iterator<Item = Vec<u8>>,
+) -> Result<Option<ObjectList>, Error> {
+    let mut endpoints = ObjectList::new();
+    let found = handle.look_up(family, TABLE, set.name(), keys, &mut |element| {
+        endpoints.push(decode_object(set, family, element));
     })?;
     let is_shown = found == Found::Exactly || (found == Found::AtLeast && proof == Proof::IfCounted);
-    if !is_shown {
-        objects.truncate(before);
-    }
-    Ok(is_shown)
+    Ok(is_shown.then_some(endpoints))
 }
 
-/// The frontends, each with the sizes of its pools, in the order of the objects.
-fn pools(family: Family, frontends: SetName, objects: &[(Key, Value)]) -> Vec<(ElementKey, DispatchKey)> {
-    let frontend = |(key, value): &(Key, Value)| match (key, value) {
-        (Key::Element(it, set, key), Value::Frontend(frontend)) if (*it, *set) == (family, frontends) => {
-            Some((key.clone(), frontend.dispatch_key))
+/// The keys of all places in the pools of these frontends, in the order of the objects.
+pub(super) fn keys_of_endpoints(
+    family: Family,
+    frontends: SetName,
+    dump: Option<&Dump>,
+) -> impl Iterator<Item = Vec<u8>> + use<> {
+    let mut pools = Vec::new();
+    let mut note = |element| {
+        if let (key, Value::Frontend(frontend)) = decode(frontends, family, element) {
+            pools.push((key, frontend.dispatch_key));
         }
-        _ => None,
     };
-    let mut pools: Vec<_> = objects.iter().filter_map(frontend).collect();
+    dump.into_iter().for_each(|dump| dump.elements(&mut note));
     pools.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    pools
+    pools.into_iter().flat_map(slots).map(|key| key.encode().0)
 }
 
 /// The keys of all places in both pools of a frontend.
-fn slots((frontend, pools): &(ElementKey, DispatchKey)) -> impl Iterator<Item = ElementKey> {
+fn slots((frontend, pools): (ElementKey, DispatchKey)) -> impl Iterator<Item = ElementKey> {
     let slots = (0..pools.cluster).chain(LOCAL_OFFSET..LOCAL_OFFSET + pools.local);
-    slots.filter_map(|slot| frontend.slot_of_frontend(slot))
+    slots.filter_map(move |slot| frontend.slot_of_frontend(slot))
 }

@@ -9,7 +9,7 @@ use super::uapi::{LIST_ELEMENT, TABLE, element as attribute, message, set};
 use super::verdict::write_value;
 use super::{Nftables, SetSpec, uapi};
 use crate::error::{Error, Result};
-use crate::netlink::Messages;
+use crate::netlink::{MessageWriter, Messages};
 
 /// Keys in one request. The kernel queues a reply of about 1 KB of memory for each.
 const KEYS_TOGETHER: usize = 1000;
@@ -50,12 +50,13 @@ impl Nftables {
         let count = self.element_count(family, table, set)?.map(|count| count as usize);
         let (mut keys, mut found) = (keys.peekable(), 0);
         while keys.peek().is_some() {
-            let some: Vec<Vec<u8>> = keys.by_ref().take(KEYS_TOGETHER).collect();
-            found += some.len();
+            let (mut request, number) = request_for(family, table, set, keys.by_ref().take(KEYS_TOGETHER));
+            found += number;
             if count.is_some_and(|count| found > count) {
                 return Ok(Found::Others);
             }
-            match self.look_up_together(family, table, set, &some) {
+            let attempted = format!("looking up elements of set {set} of table {} {table}", family.nft_name());
+            match self.socket.request(&mut request, &attempted) {
                 Err(error) if error.is_absent() => return Ok(Found::Others),
                 reply => members(&reply?).filter_map(Element::read).for_each(|(element, _)| each(element)),
             }
@@ -89,19 +90,21 @@ impl Nftables {
         let attributes = message.attributes(uapi::PROTOCOL_HEADER);
         Ok(Some((SetSpec::read(attributes), attributes.number_32(set::COUNT))))
     }
+}
 
-    /// One reply for each key. The kernel stops at the first key that the set does not have, and refuses.
-    fn look_up_together(&mut self, family: Family, table: &str, set: &str, keys: &[Vec<u8>]) -> Result<Vec<u8>> {
-        let attempted = format!("looking up elements of set {set} of table {} {table}", family.nft_name());
-        let mut request = request(message::GET_ELEMENT, family, |writer| {
-            writer.string(TABLE, table);
-            writer.string(attribute::LIST_SET, set);
-            writer.nest(attribute::LIST_ELEMENTS, |writer| {
-                for key in keys {
-                    writer.nest(LIST_ELEMENT, |writer| write_value(writer, attribute::KEY, key));
-                }
-            });
+/// A request for one reply for each key, and the number of keys. The kernel stops at the first key that the set does not have, and
+/// refuses.
+fn request_for(family: Family, table: &str, set: &str, keys: impl Iterator<Item = Vec<u8>>) -> (MessageWriter, usize) {
+    let mut number = 0;
+    let request = request(message::GET_ELEMENT, family, |writer| {
+        writer.string(TABLE, table);
+        writer.string(attribute::LIST_SET, set);
+        writer.nest(attribute::LIST_ELEMENTS, |writer| {
+            for key in keys {
+                writer.nest(LIST_ELEMENT, |writer| write_value(writer, attribute::KEY, &key));
+                number += 1;
+            }
         });
-        self.socket.request(&mut request, &attempted)
-    }
+    });
+    (request, number)
 }

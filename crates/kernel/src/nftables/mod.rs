@@ -33,7 +33,7 @@ pub use expression::{
 pub use family::TableFamily;
 pub use lookup::Found;
 pub use monitor::{ForeignChange, Monitor, Notice};
-pub use read::ListedRule;
+pub use read::{Dump, ListedRule};
 pub use set::{SetData, SetSpec};
 pub use survey::{ListedBase, ListedChain, Policy};
 pub use timed::TimedElement;

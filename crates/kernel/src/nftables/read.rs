@@ -29,6 +29,20 @@ pub struct ListedRule {
     pub expressions: Vec<Expression>,
 }
 
+/// The elements of a set in the kernel's messages: one piece of memory, where decoded elements are many.
+#[derive(Default)]
+pub struct Dump {
+    messages: Vec<u8>,
+    has_simple_ranges: bool,
+}
+
+impl Dump {
+    /// Hands every element to `each`.
+    pub fn elements(&self, each: &mut dyn FnMut(Element)) {
+        hand_over(members(&self.messages).filter_map(Element::read), self.has_simple_ranges, each);
+    }
+}
+
 impl Nftables {
     /// The names of all tables of the family.
     pub fn tables(&mut self, family: impl Into<TableFamily>) -> Result<Vec<String>> {
@@ -104,6 +118,12 @@ impl Nftables {
 
     /// Hands every element of the set to `each`; nothing if there is no such set or table.
     pub fn elements(&mut self, family: Family, table: &str, set: &str, each: &mut dyn FnMut(Element)) -> Result<()> {
+        self.dump(family, table, set)?.elements(each);
+        Ok(())
+    }
+
+    /// All elements of the set, not decoded yet; none if there is no such set or table.
+    pub fn dump(&mut self, family: Family, table: &str, set: &str) -> Result<Dump> {
         let attempted = format!("reading the elements of set {set} of table {} {table}", family.nft_name());
         let found = self.read_consistent(&attempted, |nftables, interruption| {
             let Some((spec, _)) = nftables.set_attributes(family, table, set)? else {
@@ -112,12 +132,8 @@ impl Nftables {
             let dump = nftables.dump_elements(family, table, set, &attempted, interruption)?;
             Ok(dump.filter(|dump| !has_duplicates(dump)).map(|dump| Some((spec, dump))))
         })?;
-        let Some((spec, dump)) = found else {
-            return Ok(());
-        };
-        let elements = members(&dump).filter_map(Element::read);
-        hand_over(elements, spec.has_simple_ranges(), each);
-        Ok(())
+        let dump = found.map(|(spec, messages)| Dump { messages, has_simple_ranges: spec.has_simple_ranges() });
+        Ok(dump.unwrap_or_default())
     }
 
     /// The elements of a set that end by themselves; none if there is no such set. Some may be missing if packets change the

@@ -26,6 +26,7 @@ mod waiting;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -128,11 +129,8 @@ struct Daemon {
 
 impl Daemon {
     fn work(&mut self, events: &Receiver<Event>) {
-        // While the API server sends its facts. Manifests are read by this thread.
-        if self.facts.snapshot().is_none() {
-            self.engine.read_ahead();
-        }
-        let mut due = Due { refresh: true, ..Due::default() };
+        self.read_facts_and_kernel();
+        let mut due = Due::default();
         loop {
             let ending = self.work_until_the_end(due, events);
             if self.leave(ending, events) {
@@ -213,12 +211,21 @@ impl Daemon {
         }
     }
 
+    /// Both take long with many Services, and neither depends on the other: another thread reads the kernel while this one reads
+    /// manifests, or the API server sends its objects.
+    fn read_facts_and_kernel(&mut self) {
+        let engine = &mut self.engine;
+        thread::scope(|scope| {
+            let reader = thread::Builder::new().name("kernel".into());
+            // The first sync reads the kernel if there can be no thread for it.
+            _ = reader.spawn_scoped(scope, || engine.read_ahead());
+            self.facts.refresh();
+        });
+        portolan_kernel::release_unused_memory();
+    }
+
     fn refresh(&mut self) {
         self.facts.refresh();
-        if !self.is_ready {
-            // The first read leaves free memory behind; returned now, it does not add to the peak of the first sync.
-            portolan_kernel::release_unused_memory();
-        }
     }
 
     /// Returns whether there is a plan. Until all facts are known there is none, and the rules of an earlier daemon stay.
