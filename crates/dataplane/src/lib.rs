@@ -44,7 +44,7 @@ use portolan_plan::{NodePlan, Packet, Plan, ServicePlan, Trace};
 
 pub use difference::{Difference, ObjectDifference};
 pub use flows::{FlowWorker, NoteWalk, Suspects, forget_stale_flows};
-pub use objects::{Change, Objects};
+pub use objects::{Change, Objects, Sorted};
 pub use options::{FlagKind, ModeFlag, ModeSettings, OptionValue, Options};
 pub use place::Owned;
 pub use reconcile::{Reconciler, render, verify};
@@ -60,7 +60,8 @@ pub trait Dataplane {
     type Value: Eq + Clone + Display;
 
     fn render_node(&self, node: &NodePlan) -> Objects<Self>;
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self>;
+    /// In any order. An object that several parts of the Service need may come several times.
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Self::Key, Self::Value)>;
     /// The family that an object belongs to.
     fn family_of(&self, key: &Self::Key) -> Family;
     /// Whether several Services can have the same object, with the same content.
@@ -93,6 +94,11 @@ pub trait Dataplane {
 /// A kernel that can be read.
 pub trait Observe<D: Dataplane + ?Sized> {
     fn read(&mut self) -> Result<Objects<D>, Error>;
+
+    /// The same, to be compared.
+    fn read_sorted(&mut self) -> Result<Sorted<D>, Error> {
+        Ok(self.read()?.into())
+    }
 
     /// Reads now what the next [`Self::read`] returns, unless something is written before.
     fn read_ahead(&mut self) -> Result<(), Error> {

@@ -16,6 +16,38 @@ impl<D: Dataplane + ?Sized> Objects<D> {
     }
 }
 
+/// The objects in the order of their keys, to be compared once. Of hundreds of thousands, a map takes longer to build and to drop.
+pub struct Sorted<D: Dataplane + ?Sized>(Vec<(D::Key, D::Value)>);
+
+impl<D: Dataplane + ?Sized> Sorted<D> {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Objects with the same key are the same.
+impl<D: Dataplane + ?Sized> FromIterator<(D::Key, D::Value)> for Sorted<D> {
+    fn from_iter<I: IntoIterator<Item = (D::Key, D::Value)>>(objects: I) -> Self {
+        let mut objects: Vec<_> = objects.into_iter().collect();
+        // Stable, because that is quick where pieces are in order already.
+        objects.sort_by(|(one, _), (other, _)| one.cmp(other));
+        objects.dedup_by(|(later, _), (first, _)| later == first);
+        Self(objects)
+    }
+}
+
+impl<D: Dataplane + ?Sized> From<Objects<D>> for Sorted<D> {
+    fn from(objects: Objects<D>) -> Self {
+        Self(objects.0.into_iter().collect())
+    }
+}
+
+impl<D: Dataplane + ?Sized> From<Sorted<D>> for Objects<D> {
+    fn from(sorted: Sorted<D>) -> Self {
+        Self(sorted.0.into_iter().collect())
+    }
+}
+
 /// What to write. A replaced object is in both halves, with its old and its new content.
 pub struct Change<D: Dataplane + ?Sized> {
     pub removed: BTreeMap<D::Key, D::Value>,
@@ -24,9 +56,10 @@ pub struct Change<D: Dataplane + ?Sized> {
 
 impl<D: Dataplane + ?Sized> Change<D> {
     /// Walks both in order and collects what differs; nothing is copied.
-    pub fn between(before: Objects<D>, after: Objects<D>) -> Self {
+    pub fn between(before: impl Into<Sorted<D>>, after: impl Into<Sorted<D>>) -> Self {
+        let (before, after) = (before.into(), after.into());
         if before.0.is_empty() {
-            return Self { removed: BTreeMap::new(), added: after.0 };
+            return Self { removed: BTreeMap::new(), added: after.0.into_iter().collect() };
         }
         let mut change = Self { removed: BTreeMap::new(), added: BTreeMap::new() };
         let mut after = after.0.into_iter().peekable();

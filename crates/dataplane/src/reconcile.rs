@@ -11,7 +11,7 @@ use portolan_plan::{NodePlan, Plan, PortKey, ServicePlan};
 
 use crate::difference::Difference;
 use crate::mode::Synchronize;
-use crate::objects::{Change, Objects};
+use crate::objects::{Change, Objects, Sorted};
 use crate::report::{Changes, SyncReport, Trust};
 use crate::{Dataplane, Error, Observe, Program};
 
@@ -108,7 +108,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     /// Repairs what the watch has noted, by the plan of the last sync. Returns what the rest of the sync may assume.
     fn restore_noted(&mut self, report: &mut SyncReport) -> Result<Trust, Error> {
         let Some(plan) = self.plan.clone() else { return Ok(Trust::Nothing) };
-        let expected = render_counted(&self.dataplane, &plan, |family| self.kernel.serves(family)).0;
+        let expected = render_counted(&self.dataplane, &plan, |family| self.kernel.serves(family)).0.into();
         let Some(change) = self.kernel.read_noted(&expected)? else { return Ok(Trust::Nothing) };
         report.repaired = change.len();
         self.write(change, &plan, false, report)?;
@@ -151,7 +151,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         only_if_undisturbed: bool,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
-        let held = self.kernel.read()?;
+        let held = self.kernel.read_sorted()?;
         if let Some(dataplane) = self.kernel.dataplane() {
             self.dataplane = dataplane;
         }
@@ -232,7 +232,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         shared: &mut BTreeMap<D::Key, (D::Value, i64)>,
     ) {
         let Some(port) = port.filter(|port| self.kernel.serves(port.key.family)) else { return };
-        for (key, value) in self.dataplane.render_service(node, port).0 {
+        for (key, value) in self.dataplane.render_service(node, port) {
             if self.dataplane.is_shared(&key) {
                 shared.entry(key).or_insert((value, 0)).1 += step;
             } else {
@@ -263,7 +263,7 @@ impl<D: Dataplane, K: Program<D>> Synchronize for Reconciler<D, K> {
     }
 
     fn verify(&mut self, plan: &Plan) -> Result<Difference, Error> {
-        let held = self.kernel.read()?;
+        let held = self.kernel.read_sorted()?;
         let adjusted = self.kernel.dataplane();
         Ok(compare(adjusted.as_ref().unwrap_or(&self.dataplane), held, plan, |family| self.kernel.serves(family)))
     }
@@ -296,7 +296,7 @@ fn count_shared<D: Dataplane>(
 
 /// Everything that the kernel should hold for a plan.
 pub fn render<D: Dataplane>(dataplane: &D, plan: &Plan) -> Objects<D> {
-    render_counted(dataplane, plan, |_| true).0
+    render_counted(dataplane, plan, |_| true).0.into()
 }
 
 fn render_node<D: Dataplane>(dataplane: &D, node: &NodePlan, serves: impl Fn(Family) -> bool) -> Objects<D> {
@@ -311,17 +311,17 @@ fn render_counted<D: Dataplane>(
     dataplane: &D,
     plan: &Plan,
     serves: impl Fn(Family) -> bool,
-) -> (Objects<D>, SharedCounts<D>) {
+) -> (Sorted<D>, SharedCounts<D>) {
     let mut shared = Vec::new();
     let ports = plan.services.values().filter(|port| serves(port.key.family));
-    let services = ports.flat_map(|port| dataplane.render_service(&plan.node, port).0);
+    let services = ports.flat_map(|port| dataplane.render_service(&plan.node, port));
     let noted = services.inspect(|(key, _)| {
         if dataplane.is_shared(key) {
             shared.push(key.clone());
         }
     });
     let objects = render_node(dataplane, &plan.node, &serves).0.into_iter().chain(noted).collect();
-    (Objects(objects), counts::<D>(shared))
+    (objects, counts::<D>(shared))
 }
 
 /// Counted after rendering: the counts stay, and between the rendered objects, which do not, they would leave holes in the
@@ -333,18 +333,18 @@ fn counts<D: Dataplane>(mut keys: Vec<D::Key>) -> SharedCounts<D> {
 
 /// What has to be written to make the kernel hold the plan. Reads only.
 pub fn verify<D: Dataplane>(dataplane: &D, kernel: &mut dyn Observe<D>, plan: &Plan) -> Result<Change<D>, Error> {
-    let held = kernel.read()?;
+    let held = kernel.read_sorted()?;
     Ok(Change::between(held, render_counted(dataplane, plan, |family| kernel.serves(family)).0))
 }
 
 /// Missing and surplus objects, compared with what a plan renders to.
 pub(crate) fn compare<D: Dataplane>(
     dataplane: &D,
-    held: Objects<D>,
+    held: Sorted<D>,
     plan: &Plan,
     serves: impl Fn(Family) -> bool,
 ) -> Difference {
     let wanted = render_counted(dataplane, plan, serves).0;
-    let count = wanted.0.len();
+    let count = wanted.len();
     Difference::new(count, &Change::between(held, wanted))
 }

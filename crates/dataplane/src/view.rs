@@ -53,7 +53,7 @@ impl<D: Dataplane> ModeView for View<D> {
 
     fn verify(&self, plan: &Plan) -> Result<Difference, Error> {
         let mut kernel = (self.open)()?;
-        let held = kernel.read()?;
+        let held = kernel.read_sorted()?;
         let adjusted = kernel.dataplane();
         Ok(compare(adjusted.as_ref().unwrap_or(&self.dataplane), held, plan, |family| kernel.serves(family)))
     }

@@ -172,7 +172,7 @@ impl Observe<Ebpf> for EbpfKernel {
     fn read(&mut self) -> Result<Objects<Ebpf>, Error> {
         self.retired.finish()?;
         let rules = self.rules.read()?;
-        let mut objects = with_rules(rules, Vec::new());
+        let mut objects = Objects(with_rules(rules.0, []).collect());
         read_entries(&self.hooks, &mut objects)?;
         objects.0.retain(|key, _| self.rules.serves(key.family()));
         Ok(objects)

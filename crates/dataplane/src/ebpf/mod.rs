@@ -38,7 +38,7 @@ pub use kernel::EbpfKernel;
 pub use mode::MODE;
 pub use objects::{Frontend, FrontendKey, Key, MapName, PoolName, Route, Value};
 
-use crate::nft::Nftables;
+use crate::nft::{self, Nftables};
 use crate::walk::Rules;
 use crate::{Dataplane, Objects, Tracer};
 
@@ -61,11 +61,11 @@ impl Dataplane for Ebpf {
     type Value = Value;
 
     fn render_node(&self, node: &NodePlan) -> Objects<Self> {
-        with_rules(self.rules.render_node(node), render::node(node))
+        Objects(with_rules(self.rules.render_node(node).0, render::node(node)).collect())
     }
 
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        with_rules(self.rules.render_service(node, service), render::service(node, service))
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        with_rules(self.rules.render_service(node, service), render::service(node, service)).collect()
     }
 
     fn family_of(&self, key: &Key) -> Family {
@@ -94,7 +94,10 @@ impl Dataplane for Ebpf {
     }
 }
 
-fn with_rules(rules: Objects<Nftables>, entries: Vec<(Key, Value)>) -> Objects<Ebpf> {
-    let rules = rules.0.into_iter().map(|(key, value)| (Key::Rule(key), Value::Rule(value)));
-    Objects(rules.chain(entries).collect())
+fn with_rules(
+    rules: impl IntoIterator<Item = (nft::Key, nft::Value)>,
+    entries: impl IntoIterator<Item = (Key, Value)>,
+) -> impl Iterator<Item = (Key, Value)> {
+    let rules = rules.into_iter().map(|(key, value)| (Key::Rule(key), Value::Rule(value)));
+    rules.chain(entries)
 }

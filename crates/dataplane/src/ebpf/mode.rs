@@ -11,7 +11,7 @@ use super::kernel::read_entries;
 use super::namespaces::Namespaces;
 use super::places::HookFolder;
 use super::watch::HookWatch;
-use super::{Ebpf, EbpfKernel, Key, NAME, Value, requirements};
+use super::{Ebpf, EbpfKernel, Key, NAME, requirements};
 use crate::fake::FakeKernel;
 use crate::mode::{ActiveMode, Mode, ModeView, Synchronize, WatchForeignChanges};
 use crate::nft::{self, NftablesKernel};
@@ -218,7 +218,7 @@ impl Reader {
 impl Observe<Ebpf> for Reader {
     fn read(&mut self) -> Result<Objects<Ebpf>, Error> {
         let rules = self.rules.read()?;
-        let mut objects = super::with_rules(rules, Vec::<(Key, Value)>::new());
+        let mut objects = Objects(super::with_rules(rules.0, []).collect());
         self.hooks.iter().try_for_each(|hooks| read_entries(hooks, &mut objects))?;
         Ok(objects)
     }

@@ -78,8 +78,8 @@ impl Dataplane for Iptables {
         Objects(Family::BOTH.into_iter().flat_map(|family| chains::node(self, family, node.family(family))).collect())
     }
 
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(self, node, service).into_iter().collect())
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        render::service(self, node, service)
     }
 
     fn family_of(&self, key: &Key) -> Family {

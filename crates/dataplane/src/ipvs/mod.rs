@@ -86,8 +86,8 @@ impl Dataplane for Ipvs {
         Objects(sets.chain(rules).chain([(Key::Device, Value::Present)]).collect())
     }
 
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(self, node, service))
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        render::service(self, node, service).into_iter().collect()
     }
 
     /// The device counts as IPv4, which every node has.

@@ -55,8 +55,8 @@ impl Dataplane for Kernelspace {
         Objects(source.map(|it| (Key::Endpoint(it), Value::Endpoint(Role::SourceAddress))).into_iter().collect())
     }
 
-    fn render_service(&self, _: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(&self.settings, service).into_iter().collect())
+    fn render_service(&self, _: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        render::service(&self.settings, service)
     }
 
     fn family_of(&self, key: &Key) -> Family {

@@ -15,7 +15,7 @@ use super::sets::SetName;
 use super::{Nftables, TABLE};
 use crate::drift::ComparedState;
 use crate::families::Families;
-use crate::{Change, Error, Objects, Observe, Program};
+use crate::{Change, Error, Objects, Observe, Program, Sorted};
 
 /// How often everything is read until no other process writes meanwhile.
 const READ_ATTEMPTS: usize = 3;
@@ -95,13 +95,17 @@ impl NftablesKernel {
 
 impl Observe<Nftables> for NftablesKernel {
     fn read(&mut self) -> Result<Objects<Nftables>, Error> {
+        Ok(self.read_sorted()?.into())
+    }
+
+    fn read_sorted(&mut self) -> Result<Sorted<Nftables>, Error> {
         let contents = match self.ahead.take() {
             Some(contents) if self.is_undisturbed()? => contents,
             _ => self.read_one_moment()?,
         };
         self.reading.proof = Proof::Complete;
         self.compared.set(self.generation);
-        Ok(Objects(contents.into_iter().flat_map(Content::into_objects).collect()))
+        Ok(contents.into_iter().flat_map(Content::into_objects).collect())
     }
 
     fn read_ahead(&mut self) -> Result<(), Error> {

@@ -97,8 +97,8 @@ impl Dataplane for Nftables {
         Objects(Family::BOTH.into_iter().flat_map(|family| render::node(self, node, family)).collect())
     }
 
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(self, node, service).into_iter().collect())
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        render::service(self, node, service)
     }
 
     fn own_table(&self) -> Option<&'static str> {

@@ -46,8 +46,8 @@ impl Dataplane for Userspace {
         Objects(contents.map(|(key, value)| (Key::Table(key), Value::Table(value))).collect())
     }
 
-    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Objects<Self> {
-        Objects(render::service(node, service).into_iter().collect())
+    fn render_service(&self, node: &NodePlan, service: &ServicePlan) -> Vec<(Key, Value)> {
+        render::service(node, service)
     }
 
     fn family_of(&self, key: &Key) -> Family {
