@@ -60,6 +60,12 @@ struct Holds {
     rules: usize,
 }
 
+impl Holds {
+    fn is_empty(self) -> bool {
+        !self.has_hint && self.rules == 0
+    }
+}
+
 /// The option that names the variant instead of detection.
 pub const VARIANT_OPTION: &str = "iptables-variant";
 
@@ -88,14 +94,23 @@ fn chosen_variant() -> Result<Variant, Error> {
 
 /// Looks for kubelet's hint chains, then for rules, then at the plain program `iptables`.
 fn choose() -> Result<Choice, Error> {
-    let (nft, legacy) = (look(Variant::Nft)?, look(Variant::Legacy)?);
+    let (legacy, plain_is_nft) = (look(Variant::Legacy)?, plain_is_nft());
+    // The rules of the other variant could not change the choice, and those of thousands of Services take a second to list.
+    if plain_is_nft && legacy.is_empty() && is_usable(Variant::Nft) {
+        return Ok(Choice {
+            variant: Variant::Nft,
+            because: "the program iptables is of this variant, and the legacy tables are empty".into(),
+            both_hold_rules: false,
+        });
+    }
+    let nft = look(Variant::Nft)?;
     if !nft.is_installed && !legacy.is_installed {
         return Err(Error::Program {
             attempted: "looking for iptables-nft-restore or iptables-legacy-restore".into(),
             reason: "neither is installed; install the package iptables, or use another --proxy-mode".into(),
         });
     }
-    Ok(decide(nft, legacy, plain_is_nft()))
+    Ok(decide(nft, legacy, plain_is_nft))
 }
 
 fn decide(nft: Holds, legacy: Holds, plain_is_nft: bool) -> Choice {
@@ -127,9 +142,14 @@ fn is_installed() -> bool {
     Variant::BOTH.into_iter().any(has)
 }
 
+/// Whether the programs of the variant run.
+fn is_usable(variant: Variant) -> bool {
+    output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok()
+}
+
 /// Reading creates the legacy tables, so they are only read where the kernel has any.
 fn look(variant: Variant) -> Result<Holds, Error> {
-    let is_installed = output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok();
+    let is_installed = is_usable(variant);
     if !is_installed || (variant == Variant::Legacy && !legacy_is_in_use()) {
         return Ok(Holds { is_installed, ..Holds::default() });
     }
@@ -152,11 +172,19 @@ fn plain_is_nft() -> bool {
 pub(crate) fn families(variant: Variant) -> Families {
     let mut families = Families::of_machine();
     if families.serve(Family::V6)
-        && let Err(error) = run(&program(Family::V6, variant, "save"), &[], "")
+        && let Err(error) = run(&program(Family::V6, variant, "save"), few_rules(variant), "")
     {
         families.leave_out(Family::V6, &error.to_string());
     }
     families
+}
+
+/// To list a table in which Services have few rules. The legacy variant creates the table that is named.
+fn few_rules(variant: Variant) -> &'static [&'static str] {
+    match variant {
+        Variant::Nft => &["-t", "mangle"],
+        Variant::Legacy => &[],
+    }
 }
 
 pub(crate) fn program(family: Family, variant: Variant, what: &str) -> String {

@@ -1,6 +1,8 @@
 //! iptables mode on a running node.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use portolan_testkit::{Protocol, topology};
 
@@ -54,6 +56,31 @@ fn edits_are_followed_and_a_restart_writes_nothing() {
     node.remove("web.yaml");
     until("the address is gone", || node.answer("node-a", WEB, Protocol::Tcp) == "silent");
     assert!(!save(&node).contains("KUBE-SEP-"), "{}", save(&node));
+}
+
+/// Lists the rules of IPv4 as `iptables-nft-save` does, and notes with which flags.
+fn note_listings(node: &mut Node) -> PathBuf {
+    let (programs, listings) = (node.path("programs"), node.path("listings"));
+    fs::create_dir_all(&programs).unwrap();
+    let program = programs.join("iptables-nft-save");
+    let note = format!("echo \"$*\" >> {}", listings.display());
+    fs::write(&program, format!("#!/bin/sh\n{note}\nPATH=${{PATH#*:}}; exec iptables-nft-save \"$@\"\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    node.programs = Some(programs);
+    listings
+}
+
+/// Each takes a second with some thousand Services, and names are not answered meanwhile.
+#[test]
+fn a_restart_lists_the_rules_once() {
+    let mut node = Node::serving_web(&["10.244.1.2"], &["--proxy-mode=iptables"]);
+    node.stop();
+    let listings = note_listings(&mut node);
+    let mut daemon = node.spawn(&["--proxy-mode=iptables"]);
+    until("it is ready again", || node.log().matches("ready: ").count() == 2);
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert_eq!(fs::read_to_string(listings).unwrap(), "\n");
 }
 
 #[test]
