@@ -58,7 +58,7 @@ fn edits_are_followed_and_a_restart_writes_nothing() {
     assert!(!save(&node).contains("KUBE-SEP-"), "{}", save(&node));
 }
 
-/// Lists the rules of IPv4 as `iptables-nft-save` does, and notes with which flags.
+/// A daemon started from now on leaves a line for each run of `iptables-nft-save`: its flags.
 fn note_listings(node: &mut Node) -> PathBuf {
     let (programs, listings) = (node.path("programs"), node.path("listings"));
     fs::create_dir_all(&programs).unwrap();
