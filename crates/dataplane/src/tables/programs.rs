@@ -95,7 +95,7 @@ fn chosen_variant() -> Result<Variant, Error> {
 /// Looks for kubelet's hint chains, then for rules, then at the plain program `iptables`.
 fn choose() -> Result<Choice, Error> {
     let (legacy, plain_is_nft) = (look(Variant::Legacy)?, plain_is_nft());
-    // The rules of the other variant could not change the choice, and those of thousands of Services take a second to list.
+    // Rules of nf_tables could not change the choice, and those of thousands of Services take a second to list.
     if plain_is_nft && legacy.is_empty() && is_usable(Variant::Nft) {
         return Ok(Choice {
             variant: Variant::Nft,
