@@ -97,6 +97,8 @@ fn choose() -> Result<Choice, Error> {
     let (legacy, plain_is_nft) = (look(Variant::Legacy)?, plain_is_nft());
     // Rules of nf_tables could not change the choice, and those of thousands of Services take a second to list.
     if plain_is_nft && legacy.is_empty() && is_usable(Variant::Nft) {
+        // Programs that do not work are an error here: the mode before stays.
+        run(&program(Family::V4, Variant::Nft, "save"), few_rules(Variant::Nft), "")?;
         return Ok(Choice {
             variant: Variant::Nft,
             because: "the program iptables is of this variant, and the legacy tables are empty".into(),
@@ -142,7 +144,7 @@ fn is_installed() -> bool {
     Variant::BOTH.into_iter().any(has)
 }
 
-/// Whether the programs of the variant run.
+/// Whether the programs of the variant can be started.
 fn is_usable(variant: Variant) -> bool {
     output_of(&program(Family::V4, variant, "restore"), &["--version"], "").is_ok()
 }
