@@ -25,13 +25,16 @@ impl<D: Dataplane + ?Sized> Sorted<D> {
     }
 }
 
-/// Objects with the same key are the same.
+/// Objects with the same key have the same content.
 impl<D: Dataplane + ?Sized> FromIterator<(D::Key, D::Value)> for Sorted<D> {
     fn from_iter<I: IntoIterator<Item = (D::Key, D::Value)>>(objects: I) -> Self {
         let mut objects: Vec<_> = objects.into_iter().collect();
         // Stable, because that is quick where pieces are in order already.
         objects.sort_by(|(one, _), (other, _)| one.cmp(other));
-        objects.dedup_by(|(later, _), (first, _)| later == first);
+        objects.dedup_by(|later, first| {
+            debug_assert!(later.0 != first.0 || later.1 == first.1, "two contents of one object");
+            later.0 == first.0
+        });
         Self(objects)
     }
 }
@@ -93,7 +96,16 @@ impl<D: Dataplane + ?Sized> Change<D> {
 
     /// How many objects differ.
     pub fn len(&self) -> usize {
-        self.removed.len() + self.added.keys().filter(|key| !self.removed.contains_key(key)).count()
+        self.keys().count()
+    }
+
+    /// How many objects differ that the other change leaves alone.
+    pub(crate) fn count_beside(&self, other: &Self) -> usize {
+        self.keys().filter(|key| !other.removed.contains_key(key) && !other.added.contains_key(key)).count()
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &D::Key> {
+        self.removed.keys().chain(self.added.keys().filter(|key| !self.removed.contains_key(key)))
     }
 
     /// Applies the change to the objects that it was computed from.

@@ -23,9 +23,6 @@ const CLIENTS_PER_SYNC: usize = 65_536;
 /// Reading a map costs as much as this many clients, even if it is empty.
 const CLIENTS_PER_READ: usize = 100;
 
-/// Any number of objects may differ from the kernel's without another process.
-const ALL: usize = usize::MAX;
-
 pub struct Reconciler<D: Dataplane, K> {
     dataplane: D,
     kernel: K,
@@ -90,11 +87,11 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
                     self.write(change, plan, false, &mut report)?;
                     shared
                 } else {
-                    let is_alike = self.dataplane.renders_alike(&plan.node, &node);
-                    self.write_everything(plan, if is_alike { change.len() } else { ALL }, &mut report)?
+                    let planned = self.dataplane.renders_alike(&plan.node, &node).then_some(&change);
+                    self.write_everything(plan, planned, &mut report)?
                 }
             }
-            None => self.write_everything(plan, ALL, &mut report)?,
+            None => self.write_everything(plan, None, &mut report)?,
         };
         report.objects += restored;
         report.kernel_time += restoring;
@@ -125,12 +122,12 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         Ok(is_undisturbed && self.dataplane.renders_alike(&plan.node, before))
     }
 
-    /// Reads the kernel and repairs what differs, whatever the cause. As many objects as are planned to change differ without
-    /// another process.
+    /// Reads the kernel and repairs what differs, whatever the cause. Another process has changed what differs beside the planned
+    /// change; without one, that is not known.
     fn write_everything(
         &mut self,
         plan: &Plan,
-        planned: usize,
+        planned: Option<&Change<D>>,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
         let mut attempt = 1;
@@ -147,7 +144,7 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
     fn try_write_everything(
         &mut self,
         plan: &Plan,
-        planned: usize,
+        planned: Option<&Change<D>>,
         only_if_undisturbed: bool,
         report: &mut SyncReport,
     ) -> Result<SharedCounts<D>, Error> {
@@ -159,8 +156,10 @@ impl<D: Dataplane, K: Program<D>> Reconciler<D, K> {
         let (wanted, shared) = render_counted(&self.dataplane, plan, |family| self.kernel.serves(family));
         let change = Change::between(held, wanted);
         (report.full, report.services) = (true, plan.services.len());
-        report.repaired += change.len().saturating_sub(planned);
+        let repaired = planned.map_or(0, |planned| change.count_beside(planned));
         self.write(change, plan, only_if_undisturbed, report)?;
+        // An attempt that another process disturbed has repaired nothing.
+        report.repaired += repaired;
         Ok(shared)
     }
 
