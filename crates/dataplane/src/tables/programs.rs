@@ -98,7 +98,7 @@ fn choose() -> Result<Choice, Error> {
     // Rules of nf_tables could not change the choice, and those of thousands of Services take a second to list.
     if plain_is_nft && legacy.is_empty() && is_usable(Variant::Nft) {
         // Programs that do not work are an error here: the mode before stays.
-        run(&program(Family::V4, Variant::Nft, "save"), few_rules(Variant::Nft), "")?;
+        run(&program(Family::V4, Variant::Nft, "save"), flags_of_small_listing(Variant::Nft), "")?;
         return Ok(Choice {
             variant: Variant::Nft,
             because: "the program iptables is of this variant, and the legacy tables are empty".into(),
@@ -174,15 +174,16 @@ fn plain_is_nft() -> bool {
 pub(crate) fn families(variant: Variant) -> Families {
     let mut families = Families::of_machine();
     if families.serve(Family::V6)
-        && let Err(error) = run(&program(Family::V6, variant, "save"), few_rules(variant), "")
+        && let Err(error) = run(&program(Family::V6, variant, "save"), flags_of_small_listing(variant), "")
     {
         families.leave_out(Family::V6, &error.to_string());
     }
     families
 }
 
-/// To list a table in which Services have few rules. The legacy variant creates the table that is named.
-fn few_rules(variant: Variant) -> &'static [&'static str] {
+/// Flags of a listing that is short with any number of Services: they have few rules in the table mangle. The legacy variant would create
+/// that table.
+fn flags_of_small_listing(variant: Variant) -> &'static [&'static str] {
     match variant {
         Variant::Nft => &["-t", "mangle"],
         Variant::Legacy => &[],
@@ -201,7 +202,7 @@ pub(crate) fn listing_program(family: Family, variant: Variant) -> String {
 
 /// Runs a program without a shell, and returns its output.
 pub(crate) fn run(program: &str, flags: &[&str], input: &str) -> Result<String, Error> {
-    let attempted = || format!("running {program} {}", flags.join(" "));
+    let attempted = || format!("running {}", [&[program], flags].concat().join(" "));
     let output = output_of(program, flags, input).map_err(|error| Error::Program {
         attempted: attempted(),
         reason: format!("{error}; is the package iptables installed?"),
@@ -225,8 +226,13 @@ fn explained(message: &str, input: &str, status: Option<i32>) -> String {
         if status == Some(LOCKED) { " (another process holds the lock of iptables, or memory is short)" } else { "" };
     match line {
         Some(line) => format!("{message}{locked}; the line is: {line}"),
+        None if message.is_empty() => format!("it ended with {}{locked}", ended(status)),
         None => format!("{message}{locked}"),
     }
+}
+
+fn ended(status: Option<i32>) -> String {
+    status.map_or("a signal".into(), |status| format!("status {status} and no message"))
 }
 
 pub(crate) fn output_of(program: &str, flags: &[&str], input: &str) -> io::Result<Output> {
@@ -263,5 +269,6 @@ mod tests {
     fn the_line_that_failed_is_shown() {
         let message = explained("iptables-restore: line 2 failed", "*nat\n-A X -j Y\nCOMMIT\n", Some(1));
         assert!(message.ends_with("the line is: -A X -j Y"), "{message}");
+        assert_eq!(explained("", "", Some(1)), "it ended with status 1 and no message");
     }
 }

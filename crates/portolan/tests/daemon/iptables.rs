@@ -58,22 +58,24 @@ fn edits_are_followed_and_a_restart_writes_nothing() {
     assert!(!save(&node).contains("KUBE-SEP-"), "{}", save(&node));
 }
 
-/// A daemon started from now on leaves a line for each run of `iptables-nft-save`: its flags.
+/// A daemon started from now on leaves a line for each listing of rules: the program and its flags.
 fn note_listings(node: &mut Node) -> PathBuf {
     let (programs, listings) = (node.path("programs"), node.path("listings"));
     fs::create_dir_all(&programs).unwrap();
-    let program = programs.join("iptables-nft-save");
-    let note = format!("echo \"$*\" >> {}", listings.display());
-    fs::write(&program, format!("#!/bin/sh\n{note}\nPATH=${{PATH#*:}}; exec iptables-nft-save \"$@\"\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let note = format!("echo ${{0##*/}} \"$@\" >> {}", listings.display());
+    for name in ["iptables-nft-save", "ip6tables-nft-save"] {
+        let program = programs.join(name);
+        fs::write(&program, format!("#!/bin/sh\n{note}\nPATH=${{PATH#*:}}; exec {name} \"$@\"\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     node.programs = Some(programs);
     listings
 }
 
-/// Each takes a second with some thousand Services, and names are not answered meanwhile. Before, a table with few rules shows whether the
-/// programs work.
+/// Listing all rules takes a second with some thousand Services, and names are not answered meanwhile. Whether the programs work is
+/// tried with the table mangle, which has few.
 #[test]
-fn a_restart_lists_the_rules_once() {
+fn a_restart_lists_all_rules_once() {
     let mut node = Node::serving_web(&["10.244.1.2"], &["--proxy-mode=iptables"]);
     node.stop();
     let listings = note_listings(&mut node);
@@ -81,7 +83,9 @@ fn a_restart_lists_the_rules_once() {
     until("it is ready again", || node.log().matches("ready: ").count() == 2);
     daemon.kill().unwrap();
     daemon.wait().unwrap();
-    assert_eq!(fs::read_to_string(listings).unwrap(), "-t mangle\n\n");
+    let lines =
+        ["iptables-nft-save -t mangle", "ip6tables-nft-save -t mangle", "iptables-nft-save", "ip6tables-nft-save"];
+    assert_eq!(fs::read_to_string(listings).unwrap().lines().collect::<Vec<_>>(), lines);
 }
 
 #[test]
