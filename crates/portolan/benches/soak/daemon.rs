@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::stage::Stage;
 
 const PORTOLAN: &str = env!("CARGO_BIN_EXE_portolan");
-/// The log of all daemons, which stays for whoever asks why something failed.
+/// The log of all daemons. It is kept, to find out later why something failed.
 const LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/soak.log");
 /// Memory is compared in this mode only.
 const FIRST_MODE: &str = "nftables";

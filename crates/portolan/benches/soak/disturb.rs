@@ -12,8 +12,8 @@ use crate::cluster::{Cluster, SERVICES};
 const CHURN: Duration = Duration::from_millis(60_000 * 20 / SERVICES as u64);
 const RESTART: Duration = Duration::from_secs(150);
 const MODE: Duration = Duration::from_secs(210);
-/// One in each mode, as long before the end of its time: what the daemon holds then differs from what it holds long after one, and
-/// times are compared.
+/// One in each mode, always as long after the change of the mode: soon after an outage the daemon has less memory allocated than
+/// later, and the memory of each time in nftables mode is compared with that of the others.
 const OUTAGE: Duration = MODE;
 const FIRST_OUTAGE: Duration = Duration::from_secs(60);
 const OUTAGE_LASTS: Duration = Duration::from_secs(20);

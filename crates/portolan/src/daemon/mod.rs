@@ -188,7 +188,7 @@ impl Daemon {
             self.change_settings();
         }
         if due.refresh {
-            self.refresh();
+            self.facts.refresh();
         }
         if !self.make_plan() {
             return self.schedule.wait_for_facts(Instant::now(), self.periods());
@@ -222,10 +222,6 @@ impl Daemon {
             self.facts.refresh();
         });
         portolan_kernel::release_unused_memory();
-    }
-
-    fn refresh(&mut self) {
-        self.facts.refresh();
     }
 
     /// Returns whether there is a plan. Until all facts are known there is none, and the rules of an earlier daemon stay.

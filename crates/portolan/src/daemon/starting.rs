@@ -79,7 +79,7 @@ impl Daemon {
                 self.change_settings();
             }
             if due.refresh {
-                self.refresh();
+                self.facts.refresh();
             }
             if self.make_plan() {
                 return true;
